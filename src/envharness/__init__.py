@@ -1,0 +1,1 @@
+"""Reshape frozen agent environments at their interface."""

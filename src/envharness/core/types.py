@@ -1,0 +1,112 @@
+"""The values that cross the boundary between a policy, a stack of components and an environment.
+
+All are Pydantic models, plain JSON underneath, so that they can be stored, sent to a hook process and shown.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+JsonDict = dict[str, JsonValue]
+"""A JSON object."""
+
+
+class Action(BaseModel):
+    """One tool call: the tool's name and its keyword arguments."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    kwargs: dict[str, JsonValue] = Field(default_factory=dict)
+    replayed: bool = Field(default=False, exclude_if=lambda replayed: not replayed)
+    """True while a Stage replays the action. Set by the Stage alone: an engine clears it on what a policy sends."""
+
+
+class Blocked(BaseModel):
+    """What `filter_action` returns to refuse an action. The environment is left untouched."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: str
+
+
+class Observation(BaseModel):
+    """What a policy sees: `text` for reading, `data` for programs (same content, structured)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str
+    data: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class ResetResponse(BaseModel):
+    """What `reset` returns."""
+
+    observation: Observation
+    info: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class EnvResponse(BaseModel):
+    """What `step` returns: the Gymnasium five.
+
+    `info` is for programs and is never shown to a policy. Keys with a meaning of their own:
+    `refused` (str): the environment did not accept the call (unknown tool, missing or ill-typed argument);
+    `blocked` (str): a Contract refused it, nothing happened;
+    `ineffective` (bool): the environment accepted it and nothing changed.
+    """
+
+    observation: Observation
+    reward: float = 0.0
+    terminated: bool = False
+    truncated: bool = False
+    info: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class EvaluationResult(BaseModel):
+    """The verifier's word on the episode so far. `score` lies in [0, 1]; `success` is the benchmark's own criterion."""
+
+    success: bool
+    score: float = Field(ge=0.0, le=1.0)
+    metrics: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class StepInfo(BaseModel):
+    """What a dense reward may look at: one step with the state on either side of it."""
+
+    action: Action
+    response: EnvResponse
+    state_before: dict[str, JsonValue]
+    state_after: dict[str, JsonValue]
+    step: int
+    """0-based number of the step in the episode."""
+
+
+class ToolSchema(BaseModel):
+    """One tool as a model provider expects it. `parameters` is a JSON schema of type object."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class Capabilities(BaseModel):
+    """What a bridge declares about itself. The conformance checks hold it to its word."""
+
+    model_config = ConfigDict(frozen=True)
+
+    state: Literal["full", "episode_boundary"] = "episode_boundary"
+    """`full`: save_state() restores the middle of an episode; `episode_boundary`: only what reset needs."""
+    reversible: bool = True
+    """False where reset cannot undo what an episode did. The rigger refuses such an environment."""
+    resumable: bool = False
+    """True where a termination can be taken back by `resume()`."""
+    fork_safe: bool = False
+    """True where a forked child may go on with the episode."""
+    thread_safe: bool = False
+    """True where two instances may run on two threads of one process."""
+    isolated: bool = True
+    """False where instances share a backend, so that parallel rollouts disturb each other."""
+    volatile_state_keys: tuple[str, ...] = ()
+    """Top-level keys of the state that may differ between identical runs (times, ids)."""
