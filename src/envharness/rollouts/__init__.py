@@ -1,1 +1,1 @@
-"""To be written."""
+"""Rollouts: a job becomes an episode, on one of several backends."""

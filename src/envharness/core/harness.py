@@ -1,0 +1,125 @@
+"""The base of every component around one environment: it forwards everything, explicitly."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+from envharness.core.env import ActionableEnv
+from envharness.core.errors import SpecError
+from envharness.core.spec import StackNode, WrappedNode
+from envharness.core.trace import NULL_SINK, TraceSink
+from envharness.core.types import (
+    Action,
+    Capabilities,
+    EnvResponse,
+    EvaluationResult,
+    JsonDict,
+    Observation,
+    ResetResponse,
+    StepInfo,
+    ToolSchema,
+)
+
+
+class EnvHarness(ActionableEnv):
+    """A component. Overrides what it affects; what it does not override reaches the environment as it is.
+
+    `evaluate` is final by convention and by test: the verifier of the frozen environment always judges.
+    """
+
+    tag: ClassVar[str]
+    """The id under which the component is registered."""
+
+    def __init__(self, inner: ActionableEnv) -> None:
+        self.inner = inner
+        self.sink: TraceSink = NULL_SINK
+
+    def reset(self, seed: int | None = None, options: JsonDict | None = None) -> ResetResponse:
+        """Forward."""
+        return self.inner.reset(seed, options)
+
+    def step(self, action: Action) -> EnvResponse:
+        """Forward."""
+        return self.inner.step(action)
+
+    def observe(self) -> Observation:
+        """Forward."""
+        return self.inner.observe()
+
+    def evaluate(self) -> EvaluationResult:
+        """Forward: no component has a say in the verdict."""
+        return self.inner.evaluate()
+
+    def step_reward(self, info: StepInfo) -> float:
+        """Forward."""
+        return self.inner.step_reward(info)
+
+    def notify_replay_complete(self) -> None:
+        """Forward."""
+        self.inner.notify_replay_complete()
+
+    def resume(self) -> None:
+        """Forward."""
+        self.inner.resume()
+
+    def close(self) -> None:
+        """Forward."""
+        self.inner.close()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Forward."""
+        return self.inner.capabilities
+
+    @property
+    def task_id(self) -> str:
+        """Forward."""
+        return self.inner.task_id
+
+    def list_tasks(self) -> list[str]:
+        """Forward."""
+        return self.inner.list_tasks()
+
+    def tool_schemas(self) -> list[ToolSchema]:
+        """Forward."""
+        return self.inner.tool_schemas()
+
+    def get_env_state(self) -> JsonDict:
+        """Forward."""
+        return self.inner.get_env_state()
+
+    def env_state_schema(self) -> str:
+        """Forward."""
+        return self.inner.env_state_schema()
+
+    def reference_solution(self) -> list[Action] | None:
+        """Forward."""
+        return self.inner.reference_solution()
+
+    def save_state(self) -> JsonDict:
+        """Return the component's own state, without what it wraps."""
+        return {}
+
+    @classmethod
+    def from_state(cls, state: JsonDict, inner: ActionableEnv | None = None, **options: Any) -> Self:
+        """Make the component around `inner` from what `save_state` returned."""
+        if inner is None:
+            raise SpecError(f"{cls.__name__} wraps an environment; none was given")
+        if state or options:
+            raise SpecError(f"{cls.__name__} has no state, found {sorted({*state, *options})}")
+        return cls(inner)
+
+    @property
+    def node(self) -> StackNode:
+        """This component and what it wraps, as data."""
+        return WrappedNode(component=self.tag, state=self.save_state(), inner=self.inner.node)
+
+    def children(self) -> tuple[ActionableEnv, ...]:
+        """Return the environment wrapped."""
+        return (self.inner,)
+
+    def replace_child(self, index: int, env: ActionableEnv) -> None:
+        """Put `env` in the place of the environment wrapped."""
+        if index != 0:
+            raise IndexError(f"{type(self).__name__} has one child, not {index + 1}")
+        self.inner = env

@@ -1,0 +1,65 @@
+"""The contract of a policy: a black box that is shown an observation and names an action."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from envharness.core.registry import load
+from envharness.core.types import Action, Observation, ToolSchema
+from envharness.core.usage import Usage
+
+
+class Turn(BaseModel):
+    """All that a policy is told before it acts. Nothing of the environment's state is in it."""
+
+    observation: Observation
+    """What the outermost component shows."""
+    tools: tuple[ToolSchema, ...]
+    step: int
+    """0-based number of this turn in the episode; blocked and refused turns count."""
+
+
+class Decision(BaseModel):
+    """What a policy answers.
+
+    `action` is None where it named none: the engine then shows a helpful observation and counts the turn. `stop` ends
+    the episode at once, and the verifier judges what is there.
+    """
+
+    action: Action | None = None
+    stop: bool = False
+    text: str = ""
+    """The policy's own words (reasoning, raw answer); stored, never given to hooks."""
+    usage: Usage = Usage()
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """One instance plays one episode."""
+
+    async def act(self, turn: Turn) -> Decision:
+        """Choose what to do. Raises PolicyError where its program or provider failed."""
+        ...
+
+    async def close(self) -> None:
+        """Release what the policy holds. Idempotent."""
+        ...
+
+
+class PolicySpec(BaseModel):
+    """A policy as data: its registered id (or `module:Class`) and its options."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    options: dict[str, JsonValue] = Field(default_factory=dict)
+
+    def build(self, seed: int) -> Policy:
+        """Make the policy for one episode. `seed` is its only source of randomness."""
+        factory = load("policy", self.id)
+        policy = factory(seed=seed, **self.options)
+        if not isinstance(policy, Policy):
+            raise TypeError(f"policy {self.id!r} has no async act() and close(); see envharness.core.policy.Policy")
+        return policy

@@ -1,0 +1,85 @@
+"""The text that describes an environment's state to a designer, and the check that the state keeps to it.
+
+One line a key: `name: type - meaning`. Types: str, int, float, bool, null, any, list[T], dict[T] (string keys), T | T.
+An indented line describes a key of the object above it and is prose: it is not checked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import cast
+
+from pydantic import JsonValue
+
+from envharness.core.errors import SpecError
+
+_LINE = re.compile(r"^(?P<name>\w+)(?P<optional>\?)?: (?P<type>[\w\[\]| ]+?)(?: - .*)?$")
+_SCALARS: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "null": (type(None),),
+}
+
+
+def parse_state_schema(text: str) -> dict[str, tuple[str, bool]]:
+    """Return key → (type, optional). Raises SpecError naming a line that does not follow the form."""
+    keys: dict[str, tuple[str, bool]] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line[0].isspace():
+            continue
+        match = _LINE.match(line)
+        if match is None:
+            raise SpecError(
+                f"line {number} {line!r} is not of the form 'name: type - meaning'", place="env_state_schema"
+            )
+        keys[match["name"]] = (match["type"].strip(), match["optional"] is not None)
+    return keys
+
+
+def state_violations(text: str, state: Mapping[str, JsonValue]) -> list[str]:
+    """Return how a state departs from its description, one sentence a departure; empty where it keeps to it."""
+    keys = parse_state_schema(text)
+    problems = [
+        f"{name!r} is described but missing"
+        for name, (_, optional) in keys.items()
+        if not optional and name not in state
+    ]
+    problems += [f"{name!r} is in the state but not described" for name in sorted(state.keys() - keys.keys())]
+    problems += [
+        f"{name!r} is described as {kind} but holds {str(state[name])[:60]!r}"
+        for name, (kind, _) in keys.items()
+        if name in state and not _fits(state[name], kind)
+    ]
+    return problems
+
+
+def _fits(value: JsonValue, kind: str) -> bool:
+    alternatives = _split_union(kind)
+    if len(alternatives) > 1:
+        return any(_fits(value, alternative) for alternative in alternatives)
+    if kind == "any":
+        return True
+    if kind.startswith("list[") and kind.endswith("]"):
+        return isinstance(value, list) and all(_fits(item, kind[5:-1]) for item in value)
+    if kind.startswith("dict[") and kind.endswith("]"):
+        return isinstance(value, dict) and all(_fits(item, kind[5:-1]) for item in value.values())
+    if kind not in _SCALARS:
+        raise SpecError(f"unknown type {kind!r} in a state description", place="env_state_schema")
+    if isinstance(value, bool):
+        return kind == "bool"
+    return isinstance(cast("object", value), _SCALARS[kind])
+
+
+def _split_union(kind: str) -> list[str]:
+    """Split at the bars that stand outside brackets."""
+    parts, depth = [""], 0
+    for character in kind:
+        depth += {"[": 1, "]": -1}.get(character, 0)
+        if character == "|" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts]

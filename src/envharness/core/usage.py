@@ -1,0 +1,36 @@
+"""What model calls cost: token counts, and the sink that anything making calls reports them to."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Usage(BaseModel):
+    """Tokens of one or more model calls. `cached` is part of `prompt`, `reasoning` part of `completion`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    calls: int = Field(default=0, ge=0)
+    prompt: int = Field(default=0, ge=0)
+    cached: int = Field(default=0, ge=0)
+    completion: int = Field(default=0, ge=0)
+    reasoning: int = Field(default=0, ge=0)
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            calls=self.calls + other.calls,
+            prompt=self.prompt + other.prompt,
+            cached=self.cached + other.cached,
+            completion=self.completion + other.completion,
+            reasoning=self.reasoning + other.reasoning,
+        )
+
+
+class UsageSink(Protocol):
+    """Takes the usage of each completed call; `role` is policy, designer or distiller."""
+
+    def record(self, role: str, usage: Usage) -> None:
+        """Keep `usage`; must not raise."""
+        ...

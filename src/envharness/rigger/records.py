@@ -1,0 +1,139 @@
+"""What a rigging run writes down: diagnosis, candidate, verdict and measurement, task by task."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from envharness.core.spec import StackSpec
+from envharness.core.types import Action
+
+Direction = Literal["harden", "scaffold", "sharpen"]
+Decision = Literal["accept", "refine", "reject"]
+TaskStatus = Literal["accepted", "in_band_already", "rejected", "invalid"]
+
+
+class Measurement(BaseModel):
+    """Outcomes of one batch of rollouts, in index order. Rates are over the valid ones."""
+
+    model_config = ConfigDict(frozen=True)
+
+    asked: int
+    valid: int
+    successes: int
+    out_of_steps: int = 0
+    blocked_turns: int = 0
+    turns: int = 0
+    mean_steps: float = 0.0
+    episodes: tuple[str, ...] = ()
+    """Job keys, in index order."""
+
+    @property
+    def success_rate(self) -> float | None:
+        """Share of valid rollouts won, or None where there is none."""
+        return self.successes / self.valid if self.valid else None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every rollout asked for is valid. A decision is never made on less."""
+        return self.valid == self.asked
+
+
+class Diagnosis(BaseModel):
+    """What is wrong with the policy on this task, in words, and what to do about it."""
+
+    flaw: str
+    """Name of the weakness, stable across tasks, such as `repeats_actions`; `none` where nothing stands out."""
+    text: str
+    """The diagnosis for a reader."""
+    direction: Direction
+    evidence: list[str] = Field(default_factory=list[str])
+    """Where it shows: `rollout 2, steps 4-9: ...`."""
+    scores: dict[str, float] = Field(default_factory=dict)
+    """Strength of every flaw looked for, 0 to 1."""
+
+
+class Candidate(BaseModel):
+    """A component proposed: actions for a Stage, source for a Contract; either may be empty, not both, except for identity."""
+
+    in_env_actions: list[Action] = Field(default_factory=list[Action])
+    contract_source: str = ""
+    contract_seed: int = 0
+    template: str = ""
+    """Which template it came from; empty where a model wrote it."""
+    magnitude: float | None = None
+    """How strong it is, 0 (none) to 1 (most); None where it has no magnitude."""
+    parameters: dict[str, JsonValue] = Field(default_factory=dict)
+    rationale: str = ""
+    """Why this should move the success rate into the band."""
+
+    def apply(self, stack: StackSpec) -> StackSpec:
+        """Return `stack` with this candidate on it: Stage first, then Contract."""
+        if self.in_env_actions:
+            stack = stack.wrap("stage", actions=[action.model_dump(mode="json") for action in self.in_env_actions])
+        if self.contract_source:
+            stack = stack.wrap("contract", source=self.contract_source, seed=self.contract_seed)
+        return stack
+
+
+class CheckResult(BaseModel):
+    """One free check of a candidate, made before any rollout is paid for."""
+
+    id: str
+    """compiles, replays, dry_run, changes_something, no_op_fails, stop_fails, reference_solves."""
+    passed: bool
+    detail: str = ""
+
+
+class Round(BaseModel):
+    """One write-validate round."""
+
+    number: int
+    candidate: Candidate
+    checks: list[CheckResult] = Field(default_factory=list[CheckResult])
+    measured: Measurement | None = None
+    """None where a free check failed, so that no rollout was paid for."""
+    decision: Decision
+    verdict: str = ""
+    """in_band, too_easy, too_hard, no_movement, unsolvable, verifier_drift, component_fault, check_failed, incomplete."""
+    feedback: str = ""
+    """What the next round is told."""
+
+
+class TaskResult(BaseModel):
+    """Everything about one task of a rigging run."""
+
+    task: str
+    status: TaskStatus
+    reason: str = ""
+    base_stack: StackSpec
+    final_stack: StackSpec
+    """The accepted stack; the base stack where nothing was accepted."""
+    baseline: Measurement
+    diagnosis: Diagnosis | None = None
+    rounds: list[Round] = Field(default_factory=list[Round])
+    accepted_round: int | None = None
+    before: Measurement | None = None
+    """Base stack, fresh rollouts that took no part in any decision; None where not asked for."""
+    remeasured: Measurement | None = None
+    """Final stack, fresh rollouts that took no part in the acceptance; None where not asked for."""
+
+
+class RigSummary(BaseModel):
+    """The figures of a run. Every share is over all tasks of the run."""
+
+    tasks: int
+    accepted: int
+    in_band_before: float
+    in_band_after: float
+    """As the method counts: by the K rollouts that decided."""
+    in_band_remeasured: float | None = None
+    """By fresh rollouts; None where none were asked for."""
+    rollouts: int
+    invalid: int
+    seconds: float
+    run_dir: str
+    designer: str
+    identity_in_band_after: float | None = None
+    identity_in_band_remeasured: float | None = None

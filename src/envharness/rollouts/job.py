@@ -1,0 +1,53 @@
+"""A rollout to run: everything that decides its content, frozen and picklable."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field
+
+from envharness.core.policy import PolicySpec
+from envharness.core.spec import StackSpec
+
+
+class Limits(BaseModel):
+    """What one episode may use. Steps and tokens are the policy's own limits; seconds are the machinery's."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_steps: int = Field(default=50, ge=1)
+    """Policy turns, blocked and refused ones included. Reaching it is a failure, `out_of_steps`."""
+    policy_tokens: int | None = Field(default=None, ge=1)
+    """Completion tokens of the policy; None is no limit. Reaching it is a failure, `token_limit`."""
+    episode_seconds: float = Field(default=600.0, gt=0)
+    """Wall clock of an episode. Reaching it makes the episode invalid, `time_limit`."""
+    step_seconds: float = Field(default=60.0, gt=0)
+    """Wall clock of one environment call. Reaching it makes the episode invalid, `time_limit`."""
+
+
+class RolloutJob(BaseModel):
+    """One episode to play: stack (which names its own task), policy, seeds and limits."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    task: str
+    """The task's id, for records; the stack's environment node holds the task that is played."""
+    stack: StackSpec
+    policy: PolicySpec
+    env_seed: int
+    """Constant per (run, task): the world is the same in every rollout."""
+    policy_seed: int
+    """Different in every rollout."""
+    index: int = Field(default=0, ge=0)
+    """Which of the K rollouts of its batch this is."""
+    limits: Limits = Limits()
+    record_states: bool = True
+    """Whether the trace keeps the state after each turn (a designer's dry run needs it)."""
+
+    @cached_property
+    def key(self) -> str:
+        """The job's identity: equal jobs, and only they, have equal keys. 32 hexadecimal digits."""
+        canonical = orjson.dumps(self.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS)
+        return hashlib.sha256(canonical).hexdigest()[:32]
