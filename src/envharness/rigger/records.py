@@ -55,7 +55,7 @@ class Diagnosis(BaseModel):
 
 
 class Candidate(BaseModel):
-    """A component proposed: actions for a Stage, source for a Contract; either may be empty, not both, except for identity."""
+    """A component proposed: actions for a Stage, source for a Contract. Both empty is the identity."""
 
     in_env_actions: list[Action] = Field(default_factory=list[Action])
     contract_source: str = ""
@@ -96,7 +96,8 @@ class Round(BaseModel):
     """None where a free check failed, so that no rollout was paid for."""
     decision: Decision
     verdict: str = ""
-    """in_band, too_easy, too_hard, no_movement, unsolvable, verifier_drift, component_fault, check_failed, incomplete."""
+    """in_band, too_easy, too_hard, no_movement, unsolvable, verifier_drift, component_fault, check_failed or
+    incomplete."""
     feedback: str = ""
     """What the next round is told."""
 
