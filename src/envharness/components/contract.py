@@ -27,7 +27,7 @@ class Contract(EnvHarness):
 
     `filter_action` sees the state before the action; `modify_transition` and `filter_observation` the state after it.
     Hooks propose; this class, in the parent, decides: the reward and `info` are always the environment's, a truncation
-    is never taken back, a termination only where the bridge is resumable. What was overruled is recorded as a violation.
+    is never taken back, a termination only where the bridge is resumable. What was overruled is recorded as violation.
 
     `seed` fixes the hooks' random stream: the same in every rollout, so that difficulty comes from the policy and not
     from dice. Raises HookFault from reset, step and observe where the hooks fail.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 from envharness.core.env import ActionableEnv
-from envharness.core.errors import SpecError, StoreError
+from envharness.core.errors import SpecError
+from envharness.core.files import write_atomically
 from envharness.core.spec import StackSpec
 
 
@@ -36,21 +36,3 @@ def load_stack(path: str | os.PathLike[str]) -> ActionableEnv:
         return spec.build()
     except SpecError as error:
         raise type(error)(str(error), place=str(path)) from error
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write `content` beside `path`, then move it there."""
-    temporary = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            temporary = Path(file.name)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    except OSError as error:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-        raise StoreError(f"cannot write {path}: {error.strerror}; nothing was left there") from error

@@ -21,9 +21,9 @@ _Fingerprints = TypeAdapter(dict[str, list[str]])
 class Stage(EnvHarness):
     """Replays `actions` through the environment below after each reset, then hands over.
 
-    The start is reachable by construction, and the replay is not charged to the policy. Raises ReplayError at reset, with
-    the index of the action, where an action is refused, blocked, without effect, ends the episode, or leads to another
-    state than it led to when the Stage was made.
+    The start is reachable by construction, and the replay is not charged to the policy. Raises ReplayError at reset,
+    with the index of the action, where an action is refused, blocked, without effect, ends the episode, or leads to
+    another state than it led to when the Stage was made.
 
     `fingerprints` maps a reset seed to one digest of the state per action. A seed that is absent is recorded at its
     first reset and saved with the Stage.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -67,8 +67,8 @@ class Tap(EnvHarness):
 
 
 @contextmanager
-def tapped(env: ActionableEnv) -> Iterator[tuple[ActionableEnv, Recorder]]:
-    """Slip taps onto the bridges of a live stack for the time of an episode; yields the stack to use and the recorder."""
+def tapped(env: ActionableEnv) -> Generator[tuple[ActionableEnv, Recorder]]:
+    """Slip taps onto the bridges of a live stack while an episode lasts; yields the stack to use and the recorder."""
     recorder = Recorder()
     top = _place(env, recorder, "0", [0])
     try:
