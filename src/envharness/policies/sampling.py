@@ -78,7 +78,7 @@ class _Sampler:
         return None if kind == "null" else self._string(schema)
 
     def _integer(self, schema: JsonDict) -> int:
-        low, high = _bounds(schema, float(SPREAD))
+        low, high = _bounds(schema, SPREAD)
         first, last = int(-(-low // 1)), int(high // 1)
         first += "exclusiveMinimum" in schema and first == low
         last -= "exclusiveMaximum" in schema and last == high
