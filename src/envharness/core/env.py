@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
 
 from envharness.core.errors import NotResumableError, SpecError
 from envharness.core.spec import EnvironmentNode, StackNode, StackSpec
+from envharness.core.trace import TraceSink
 from envharness.core.types import (
     Action,
     Capabilities,
@@ -132,6 +134,16 @@ class ActionableEnv(ABC):
     def replace_child(self, index: int, env: ActionableEnv) -> None:
         """Put `env` in the place of `children()[index]`. This is how a tap is slipped into a stack."""
         raise IndexError(f"{type(self).__name__} has no child {index}; {env} was not placed")
+
+    def layers(self) -> Iterator[ActionableEnv]:
+        """Yield this environment and all below it, outermost first, depth first."""
+        yield self
+        for child in self.children():
+            yield from child.layers()
+
+    def attach(self, sink: TraceSink, number: int) -> None:
+        """Report to `sink` from now on, as the component of this number (0: innermost). A bridge has nothing to say."""
+        del sink, number
 
     def __enter__(self) -> Self:
         return self

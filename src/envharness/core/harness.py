@@ -33,6 +33,13 @@ class EnvHarness(ActionableEnv):
     def __init__(self, inner: ActionableEnv) -> None:
         self.inner = inner
         self.sink: TraceSink = NULL_SINK
+        self.label = self.tag
+        """How this component is called in a trace."""
+
+    def attach(self, sink: TraceSink, number: int) -> None:
+        """Report to `sink` from now on, as `tag#number`."""
+        self.sink = sink
+        self.label = f"{self.tag}#{number}"
 
     def reset(self, seed: int | None = None, options: JsonDict | None = None) -> ResetResponse:
         """Forward."""

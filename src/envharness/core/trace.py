@@ -66,6 +66,13 @@ class Exchange(BaseModel):
     response: EnvResponse
 
 
+class SegmentStart(BaseModel):
+    """An environment that was reset, and its own first observation."""
+
+    segment: str
+    observation: Observation
+
+
 class TraceStep(BaseModel):
     """One turn of the policy."""
 
@@ -90,6 +97,8 @@ class TraceStep(BaseModel):
     blocked: str = ""
     """Why a Contract refused it; empty where none did."""
     raw: list[Exchange] = Field(default_factory=list[Exchange])
+    starts: list[SegmentStart] = Field(default_factory=list[SegmentStart])
+    """Environments that a Chain reset during the turn."""
     events: list[ComponentEvent] = Field(default_factory=list[ComponentEvent])
     policy_seconds: float = 0.0
     env_seconds: float = 0.0
