@@ -1,4 +1,4 @@
-"""The report's figures as inline SVG, drawn by pure functions. Colours are classes, so that the page's theme sets them."""
+"""The report's figures as inline SVG, drawn by pure functions; colours are classes, set by the page's theme."""
 
 from __future__ import annotations
 

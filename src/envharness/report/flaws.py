@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 
 from envharness.report.markup import Html, join, tag
 from envharness.report.numbers import Figures, FlawCount
-from envharness.report.text import cut, visible_line, words
+from envharness.report.text import counted, cut, visible_line, words
+from envharness.report.weaknesses import Weakness
 
 NAME_LIMIT = 80
 
 
-def flaw_section(figures: Figures, weaknesses: Mapping[str, str] | None) -> Html:
+def flaw_section(figures: Figures, weaknesses: Sequence[Weakness]) -> Html:
     """Tabulate the flaws looked for; beneath, the weaknesses the policy declares and whether each was found."""
     found = sum(flaw.tasks > 0 for flaw in figures.flaws)
     looked = f"{found} of the {len(figures.flaws)} weaknesses that were looked for stood out on at least one task."
@@ -45,34 +46,21 @@ def _row(flaw: FlawCount, most: int) -> Html:
     return tag(
         "tr",
         tag("th", words(visible_line(flaw.flaw, NAME_LIMIT)), scope="row"),
-        tag("td", meter, f"{flaw.tasks} tasks" if flaw.tasks != 1 else "1 task"),
+        tag("td", meter, counted(flaw.tasks, "task")),
         tag("td", str(flaw.accepted)),
         tag("td", f"{flaw.mean_score:.2f}"),
         class_="" if flaw.tasks else "muted",
     )
 
 
-def is_found(weakness: str, flaws: Iterable[str]) -> bool:
-    """Whether a declared weakness is one of the flaws found: the same name, or the one's words within the other's.
-
-    The two are named by people who never met (`repeats`, `repeats_actions`), so words are compared, not spellings.
-    """
-    wanted = _stems(weakness)
-    return any(wanted <= stems or stems <= wanted for stems in map(_stems, flaws))
-
-
-def _stems(name: str) -> frozenset[str]:
-    return frozenset(word.removesuffix("s") for word in name.split("_"))
-
-
-def _declared(figures: Figures, weaknesses: Mapping[str, str]) -> Html:
+def _declared(figures: Figures, weaknesses: Sequence[Weakness]) -> Html:
     names = [flaw.flaw for flaw in figures.flaws if flaw.tasks]
-    items = [(name, description, is_found(name, names)) for name, description in weaknesses.items()]
+    items = [(weakness, weakness.is_among(names)) for weakness in weaknesses]
     return join(
         tag("h3", "What the policy is known to do"),
         tag(
             "p",
-            f"Of the {len(items)} weaknesses that the policy declares, {sum(found for *_, found in items)} were found. "
+            f"Of the {len(items)} weaknesses that the policy declares, {sum(found for _, found in items)} were found. "
             "The run was not told of them.",
             class_="legend",
         ),
@@ -83,10 +71,11 @@ def _declared(figures: Figures, weaknesses: Mapping[str, str]) -> Html:
                     "li",
                     tag("span", "found" if found else "not found", class_=f"badge {'good' if found else 'neutral'}"),
                     " ",
-                    tag("strong", words(cut(name, NAME_LIMIT))),
-                    f": {cut(description, 400)}",
+                    tag("strong", words(cut(weakness.name, NAME_LIMIT))),
+                    f": {cut(weakness.description, 400)}",
+                    None if weakness.has_template else tag("span", " (no template is written for it)", class_="muted"),
                 )
-                for name, description, found in items
+                for weakness, found in items
             ],
             class_="declared",
         ),

@@ -45,7 +45,7 @@ def join(*children: Child) -> Html:
     return Html("".join(parts))
 
 
-def tag(name: str, *children: Child, **attributes: Attribute) -> Html:
+def tag(name: str, /, *children: Child, **attributes: Attribute) -> Html:
     """Return an element. Attribute names lose a trailing `_`, and `_` inside becomes `-`; None and False are left out.
 
     Tag and attribute names come from code, never from data.

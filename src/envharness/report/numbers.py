@@ -124,11 +124,19 @@ def all_measurements(result: TaskResult) -> list[Measurement]:
     return [batch for batch in (result.baseline, *rounds, result.before, result.remeasured) if batch is not None]
 
 
+def count_rollouts(results: Sequence[TaskResult]) -> tuple[int, int]:
+    """Return the rollouts asked for and those not valid. A batch that results share, by its episodes, counts once."""
+    batches = [batch for result in results for batch in all_measurements(result)]
+    shared = {batch.episodes: batch for batch in batches if batch.episodes}
+    counted = [*shared.values(), *(batch for batch in batches if not batch.episodes)]
+    return (sum(batch.asked for batch in counted), sum(batch.asked - batch.valid for batch in counted))
+
+
 def summarise(results: Sequence[TaskResult], band: Band) -> Figures:
     """Compute the figures of one designer's results."""
     statuses = [result.status for result in results]
     accepted = [result for result in results if result.status == "accepted"]
-    batches = [batch for result in results for batch in all_measurements(result)]
+    asked, lost = count_rollouts(results)
     deciding = [deciding_measurement(result) for result in results]
     fresh = [batch for result in results for batch in (result.before, result.remeasured) if batch is not None]
     return Figures(
@@ -144,8 +152,8 @@ def summarise(results: Sequence[TaskResult], band: Band) -> Figures:
         accepted_remeasured=_fresh_share([result.remeasured for result in accepted], band),
         deciding_rollouts=max((batch.asked for batch in deciding), default=0),
         fresh_rollouts=max((batch.asked for batch in fresh), default=0),
-        rollouts=sum(batch.asked for batch in batches),
-        lost=sum(batch.asked - batch.valid for batch in batches),
+        rollouts=asked,
+        lost=lost,
         flaws=count_flaws(results),
     )
 

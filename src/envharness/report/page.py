@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-
-import yaml
 
 from envharness.core.files import write_atomically
 from envharness.report.figures import distribution, distribution_panel, share_bar
@@ -15,9 +14,9 @@ from envharness.report.markup import Html, join, tag
 from envharness.report.numbers import Band, Figures, Share, deciding_measurement
 from envharness.report.run import DesignerRun, Run, load_run
 from envharness.report.tasks import TaskPage, task_section
-from envharness.report.text import duration, percent, visible_line, words
+from envharness.report.text import counted, duration, percent, visible_line, words
 from envharness.report.trajectory import caps_for
-from envharness.report.weaknesses import declared_weaknesses
+from envharness.report.weaknesses import Weakness, declared_weaknesses
 from envharness.store.database import RunStore
 
 # Escaping keeps a trace from being markup; this keeps the page harmless even if that ever failed.
@@ -35,8 +34,8 @@ def write_report(store: RunStore, path: Path) -> None:
     write_atomically(path, page.encode())
 
 
-def render(run: Run, weaknesses: Mapping[str, str] | None = None) -> str:
-    """Return the whole page. `weaknesses` are those the policy declares, name to description; None where unknown."""
+def render(run: Run, weaknesses: Sequence[Weakness] = ()) -> str:
+    """Return the whole page. `weaknesses` are those the policy declares; none where it declares none."""
     title = f"{run.environment or 'rigging run'} · {run.main.designer}"
     style = files("envharness.report").joinpath("style.css").read_text(encoding="utf-8")
     head = tag(
@@ -68,7 +67,7 @@ def render(run: Run, weaknesses: Mapping[str, str] | None = None) -> str:
 
 
 def _header(run: Run) -> Html:
-    facts = [f"{run.main.figures.tasks} tasks"]
+    facts = [counted(run.main.figures.tasks, "task")]
     if run.policy:
         facts.append(f"policy {run.policy}")
     facts.append(f"designer {run.main.designer}")
@@ -166,10 +165,10 @@ def _distributions(run: Run) -> Html:
         distribution("Before", [result.baseline for result in results], run.band),
         distribution("After", [deciding_measurement(result) for result in results], run.band),
     ]
-    notes = [f"{figures.deciding_rollouts} rollouts a task"] * 2
+    notes = [f"{figures.deciding_rollouts} rollouts each"] * 2
     if figures.remeasured is not None:
-        panels.append(distribution("After, re-measured", [result.remeasured for result in results], run.band))
-        notes.append(f"{figures.fresh_rollouts} fresh rollouts a task")
+        panels.append(distribution("Re-measured", [result.remeasured for result in results], run.band))
+        notes.append(f"{figures.fresh_rollouts} fresh rollouts each")
     peak = max(panel.peak for panel in panels)
     drawn: list[Html] = []
     for number, (panel, note) in enumerate(zip(panels, notes, strict=True)):
@@ -231,7 +230,7 @@ def _share_cell(share: Share | None) -> Html:
     low, high = share.interval
     return join(
         tag("span", percent(share.value), class_="strong"),
-        tag("span", f" {share.count}/{share.total} · {low * 100:.0f}–{high * 100:.0f} %", class_="muted"),
+        tag("span", f" {share.count}/{share.total} · {low * 100:.0f} to {high * 100:.0f}", class_="muted"),
         share_bar(share),
     )
 
@@ -265,7 +264,7 @@ def _tasks(run: Run) -> Html:
 
 
 def _configuration(run: Run) -> Html:
-    text = yaml.safe_dump(run.config, sort_keys=False, allow_unicode=True, width=100)
+    text = json.dumps(run.config, indent=2, ensure_ascii=False)
     return tag(
         "section",
         tag("h2", "Configuration"),

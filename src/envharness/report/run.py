@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -9,9 +10,9 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from envharness.core.errors import StoreError
 from envharness.core.types import JsonDict
-from envharness.report.numbers import Band, Figures, summarise
+from envharness.report.numbers import Band, Figures, count_rollouts, summarise
 from envharness.rigger.records import RigSummary, TaskResult
-from envharness.store.database import RunStore
+from envharness.store.database import LIVE, RunStore
 
 IDENTITY = "identity"
 Model = TypeVar("Model", bound=BaseModel)
@@ -48,31 +49,25 @@ class Run:
 
     @property
     def spend(self) -> tuple[int, int, float | None]:
-        """Rollouts and invalid ones over all designers, and seconds; None where the run has not finished."""
+        """Rollouts of all designers, the invalid ones among them, and seconds; None where the run has not finished.
+
+        Designers start from the same baselines, which are counted once.
+        """
         runs = [run for run in (self.main, self.null) if run is not None]
-        summaries = [run.summary for run in runs if run.summary is not None]
-        if len(summaries) < len(runs):
-            return (sum(run.figures.rollouts for run in runs), sum(run.figures.lost for run in runs), None)
-        return (
-            sum(summary.rollouts for summary in summaries),
-            sum(summary.invalid for summary in summaries),
-            sum(summary.seconds for summary in summaries),
-        )
+        asked, lost = count_rollouts([result for run in runs for result in run.results])
+        # The time in each summary is the whole run's.
+        seconds = max((run.summary.seconds for run in runs if run.summary is not None), default=None)
+        return (asked, lost, seconds if self.finished else None)
 
 
 def load_run(store: RunStore) -> Run:
     """Read a run. Raises StoreError where it holds no task result yet, or one of another form."""
     config = store.config
     band = _band(config)
-    results: dict[str, list[TaskResult]] = {}
-    for key, body in store.records("task_result"):
-        # The key is designer/task, and a task's id may itself hold slashes.
-        results.setdefault(key.split("/", 1)[0], []).append(_parse(TaskResult, body, f"task_result {key!r}"))
+    results = _results(store)
     if not results:
-        raise StoreError(
-            "this run holds no finished task yet, so there is nothing to report; run `envharness rig` first"
-        )
-    summaries = {key: _parse(RigSummary, body, f"summary {key!r}") for key, body in store.records("summary")}
+        raise StoreError("this run holds no finished task yet: nothing to report; go on with `envharness rig` first")
+    summaries = {key: _parse(RigSummary, body, f"summary {key!r}") for key, body in _records(store, "summary")}
     runs = {
         designer: DesignerRun(designer, tuple(found), summaries.get(designer), summarise(found, band))
         for designer, found in results.items()
@@ -86,8 +81,24 @@ def load_run(store: RunStore) -> Run:
         policy=_id(config.get("policy")),
         main=main,
         null=null if null is not main else None,
-        reader=reader,
+        store=store,
     )
+
+
+def _records(store: RunStore, kind: str) -> Iterator[tuple[str, JsonDict]]:
+    """Yield the records of a kind, those that may still be replaced (invalid tasks, unfinished figures) first."""
+    yield from store.records(f"{LIVE}{kind}")
+    yield from store.records(kind)
+
+
+def _results(store: RunStore) -> dict[str, list[TaskResult]]:
+    """Read the task results by designer, in order of tasks; a decided one replaces an earlier invalid one."""
+    found: dict[str, dict[str, TaskResult]] = {}
+    for key, body in _records(store, "task_result"):
+        # The key is designer/task, and a task's id may itself hold slashes.
+        designer, _, task = key.partition("/")
+        found.setdefault(designer, {})[task] = _parse(TaskResult, body, f"task_result {key!r}")
+    return {designer: [results[task] for task in sorted(results)] for designer, results in found.items()}
 
 
 def _main_designer(config: JsonDict, designers: list[str]) -> str:

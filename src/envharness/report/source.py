@@ -6,7 +6,7 @@ import json
 
 from pygments import highlight  # pyright: ignore[reportUnknownVariableType]  pygments types its lexer argument loosely
 from pygments.formatters import HtmlFormatter
-from pygments.lexers import PythonLexer
+from pygments.lexers.python import PythonLexer
 
 from envharness.core.types import Action
 from envharness.report.markup import Html, escape, tag

@@ -55,7 +55,7 @@ def task_section(result: TaskResult, number: int, page: TaskPage) -> Html:
 
 def _line(result: TaskResult, band: Band) -> Html:
     after = deciding_measurement(result)
-    fresh = f" ({rate_text(result.remeasured)} fresh)" if result.remeasured else ""
+    fresh = f", fresh {rate_text(result.remeasured)}" if result.remeasured else ""
     flaw = result.diagnosis.flaw if result.diagnosis and result.diagnosis.flaw != "none" else ""
     return tag(
         "summary",
@@ -133,7 +133,7 @@ def _rounds(result: TaskResult) -> Html | None:
 
 def _round(entry: Round) -> Html:
     """Show one round; the accepted one lies open."""
-    measured = entry.measured
+    measured, rationale = entry.measured, entry.candidate.rationale
     outcome = f"{measured.successes} of {measured.valid} won" if measured else "no rollout paid for"
     checks = [
         tag(
@@ -154,9 +154,7 @@ def _round(entry: Round) -> Html:
         ),
         tag(
             "div",
-            tag("p", cut(entry.candidate.rationale, PROSE_LIMIT), class_="prose")
-            if entry.candidate.rationale
-            else None,
+            tag("p", cut(rationale, PROSE_LIMIT), class_="prose") if rationale else None,
             _candidate(entry.candidate),
             tag("h6", "Free checks") if checks else None,
             tag("ul", checks, class_="checks") if checks else None,
@@ -228,9 +226,8 @@ def _trajectories(result: TaskResult, identifier: str, page: TaskPage) -> Html |
 
 
 def _pair_name(episodes: Sequence[Episode]) -> str:
-    kinds = [
-        {"success": "win", "failure": "loss", "invalid": "invalid rollout"}[seen.outcome.kind] for seen in episodes
-    ]
+    names = {"success": "win", "failure": "loss", "invalid": "invalid rollout"}
+    kinds = [names[seen.outcome.kind] for seen in episodes]
     if len(kinds) == 1:
         return f"One {kinds[0]}"
     if kinds[0] == kinds[1]:

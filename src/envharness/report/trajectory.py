@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from envharness.core.trace import ComponentEvent, Episode, Exchange, StartRecord, TraceStep
 from envharness.report.markup import Child, Html, escape, join, tag
 from envharness.report.source import call
-from envharness.report.text import cut, duration, words
+from envharness.report.text import counted, cut, duration, words
 
 PAGE_CHARACTERS = 6_000_000
 """About how much trajectory text a page may hold, so that a browser still opens it."""
@@ -68,7 +68,7 @@ def trajectory(episode: Episode, caps: Caps) -> Html:
     if len(steps) > caps.head + caps.tail:
         gone = len(steps) - caps.head - caps.tail
         shown = [_step(step, caps) for step in steps[: caps.head]]
-        shown.append(tag("li", f"{gone} turns cut", class_="gap"))
+        shown.append(tag("li", f"{counted(gone, 'turn')} cut", class_="gap"))
         shown += [_step(step, caps) for step in steps[-caps.tail :]]
     else:
         shown = [_step(step, caps) for step in steps]
@@ -91,7 +91,7 @@ def outcome_badge(episode: Episode) -> Html:
 
 
 def _heading(episode: Episode) -> Html:
-    facts = [f"rollout {episode.index + 1}", f"{len(episode.steps)} turns", duration(episode.seconds)]
+    facts = [f"rollout {episode.index + 1}", counted(len(episode.steps), "turn"), duration(episode.seconds)]
     if episode.usage.calls:
         facts.append(f"{episode.usage.prompt + episode.usage.completion:,} tokens")
     return tag("h5", outcome_badge(episode), " ", tag("span", " · ".join(facts), class_="muted"))
@@ -118,8 +118,8 @@ def _start(start: StartRecord, caps: Caps) -> Html:
     gone = len(start.replayed) - len(replayed)
     raw: list[Child] = [tag("p", "the environment's own start", class_="note"), _text(start.raw.text, caps), *replayed]
     if gone > 0:
-        raw.append(tag("p", f"{gone} replayed actions cut", class_="gap"))
-    replay = f"a Stage replayed {len(start.replayed)} actions" if start.replayed else ""
+        raw.append(tag("p", f"{counted(gone, 'replayed action')} cut", class_="gap"))
+    replay = f"a Stage replayed {counted(len(start.replayed), 'action')}" if start.replayed else ""
     return tag(
         "li",
         tag("p", tag("span", "start", class_="turn"), tag("span", replay, class_="muted"), class_="act"),
@@ -130,12 +130,14 @@ def _start(start: StartRecord, caps: Caps) -> Html:
 
 
 def _step(step: TraceStep, caps: Caps) -> Html:
+    # A Contract's own event says it already, and says whose it was.
+    told = step.blocked and all(event.kind != "blocked" for event in step.events)
     what = tag("span", "stops", class_="call") if step.stopped and step.action is None else call(step.action)
     return tag(
         "li",
         tag("p", tag("span", str(step.step + 1), class_="turn"), what, _flags(step), class_="act"),
         _words_of_policy(step.text, caps),
-        tag("p", f"blocked: {cut(step.blocked, caps.text)}", class_="note bad") if step.blocked else None,
+        tag("p", f"blocked: {cut(step.blocked, caps.text)}", class_="note bad") if told else None,
         tag("p", f"refused: {cut(step.refused, caps.text)}", class_="note warn") if step.refused else None,
         _events(step.events, caps),
         tag("div", _raw(step, caps), class_="raw"),
@@ -181,16 +183,15 @@ def _raw(step: TraceStep, caps: Caps) -> Html:
         return tag("p", "nothing reached the environment", class_="note")
     shown = [_exchange(exchange, caps, "reached the environment", step) for exchange in step.raw[: caps.head]]
     gone = len(step.raw) - len(shown)
-    return join(shown, tag("p", f"{gone} exchanges cut", class_="gap") if gone else None)
+    return join(shown, tag("p", f"{counted(gone, 'exchange')} cut", class_="gap") if gone else None)
 
 
 def _exchange(exchange: Exchange, caps: Caps, how: str, step: TraceStep | None = None) -> Html:
     """Show one exchange. What equals the policy's side is said, not repeated: the difference is the point."""
     response = exchange.response
-    same_action = step is not None and step.action is not None and _same_call(exchange, step)
-    action = (
-        tag("span", "action as asked for", class_="muted") if same_action else join(how, " ", call(exchange.action))
-    )
+    same_action = step is not None and _same_call(exchange, step)
+    asked = tag("span", "action as asked for", class_="muted")
+    action = asked if same_action else join(how, " ", call(exchange.action))
     ended = [name for name in ("terminated", "truncated") if getattr(response, name)]
     segment = f" in segment {cut(exchange.segment, 40)}" if exchange.segment != "0" else ""
     return join(
