@@ -51,26 +51,26 @@ def test_no_bytes_make_the_reader_fail_in_another_way(text: bytes) -> None:
 ROOM = {"kind": "environment", "id": "toy24"}
 
 
-@pytest.mark.parametrize(
-    ("data", "place", "words"),
-    [
-        ([], "", "object"),
-        ({}, "schema_version", "None"),
-        ({"schema_version": 3, "stack": ROOM}, "schema_version", "3"),
-        ({"schema_version": 2}, "stack", "NoneType"),
-        ({"schema_version": 2, "stack": ROOM, "extra": 1}, "extra", "unknown key"),
-        ({"schema_version": 2, "stack": {"kind": "mutated"}}, "stack.kind", "'mutated'"),
-        ({"schema_version": 2, "stack": {"kind": "wrapped", "component": "stage"}}, "stack.inner", "NoneType"),
-        ({"schema_version": 2, "stack": {"kind": "chained", "segments": [ROOM]}}, "stack.segments", "2"),
-        ({"schema_version": 2, "stack": {"kind": "chained", "segments": ROOM}}, "stack.segments", "list"),
-        ({"schema_version": 2, "stack": {"kind": "chained", "segments": [ROOM, 4]}}, "stack.segments[1]", "int"),
-        ({"schema_version": 2, "stack": {**ROOM, "options": {"when": {1, 2}}}}, "stack.options.when", ""),
-        ({"schema_version": 2, "stack": {**ROOM, "colour": "red"}}, "stack.colour", "permitted"),
-        ({"schema_version": 1, "env": {"state": {}}}, "env.id", ""),
-        ({"schema_version": 1, "env": {"type": "toy24", "state": {}}, "harnesses": [{"type": "link"}]}, "harnesses[0].type", "link"),
-        ({"schema_version": 1, "env": {"type": "toy24", "state": {}}, "harnesses": [{"type": "rules", "state": {}}]}, "harnesses[0].state", "rules_code"),
-    ],
-)  # fmt: skip
+BROKEN: list[tuple[Any, str, str]] = [
+    ([], "", "object"),
+    ({}, "schema_version", "None"),
+    ({"schema_version": 3, "stack": ROOM}, "schema_version", "3"),
+    ({"schema_version": 2}, "stack", "NoneType"),
+    ({"schema_version": 2, "stack": ROOM, "extra": 1}, "extra", "unknown key"),
+    ({"schema_version": 2, "stack": {"kind": "mutated"}}, "stack.kind", "'mutated'"),
+    ({"schema_version": 2, "stack": {"kind": "wrapped", "component": "stage"}}, "stack.inner", "NoneType"),
+    ({"schema_version": 2, "stack": {"kind": "chained", "segments": [ROOM]}}, "stack.segments", "2"),
+    ({"schema_version": 2, "stack": {"kind": "chained", "segments": ROOM}}, "stack.segments", "list"),
+    ({"schema_version": 2, "stack": {"kind": "chained", "segments": [ROOM, 4]}}, "stack.segments[1]", "int"),
+    ({"schema_version": 2, "stack": {**ROOM, "options": {"when": {1, 2}}}}, "stack.options.when", ""),
+    ({"schema_version": 2, "stack": {**ROOM, "colour": "red"}}, "stack.colour", "permitted"),
+    ({"schema_version": 1, "env": {"state": {}}}, "env.id", ""),
+    ({"schema_version": 1, "env": {"type": "toy24", "state": {}}, "harnesses": [{"type": "link"}]}, "harnesses[0].type", "link"),
+    ({"schema_version": 1, "env": {"type": "toy24", "state": {}}, "harnesses": [{"type": "rules", "state": {}}]}, "harnesses[0].state", "rules_code"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("data", "place", "words"), BROKEN)
 def test_the_error_names_the_place(data: Any, place: str, words: str) -> None:
     with pytest.raises(SpecError) as caught:
         StackSpec.from_data(data)
@@ -92,7 +92,7 @@ def test_a_hostile_depth_is_refused() -> None:
 
 
 def test_the_older_checkpoint_form_is_read() -> None:
-    older = {
+    older: dict[str, Any] = {
         "schema_version": 1,
         "env": {"type": "toy24", "state": {"task": "easy-0001"}},
         "harnesses": [
@@ -113,9 +113,9 @@ def test_the_older_checkpoint_form_is_read() -> None:
     ("spec", "place"),
     [
         ({"kind": "environment", "id": "no-such"}, "stack.id"),
-        ({"kind": "environment", "id": "environments:Corridor", "options": {"no_such": 1}}, "stack.options"),
-        ({"kind": "wrapped", "component": "no-such", "inner": {"kind": "environment", "id": "environments:Corridor"}}, "stack.component"),
-        ({"kind": "wrapped", "component": "stage", "inner": {"kind": "environment", "id": "environments:Corridor"}}, "stack.state"),
+        ({"kind": "environment", "id": "kitchen:Kitchen", "options": {"no_such": 1}}, "stack.options"),
+        ({"kind": "wrapped", "component": "no-such", "inner": {"kind": "environment", "id": "kitchen:Kitchen"}}, "stack.component"),
+        ({"kind": "wrapped", "component": "stage", "inner": {"kind": "environment", "id": "kitchen:Kitchen"}}, "stack.state"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_built_is_named(spec: dict[str, Any], place: str) -> None:

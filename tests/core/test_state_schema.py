@@ -25,9 +25,13 @@ GOOD: dict[str, Any] = {
 }
 
 
+def state(**changes: Any) -> dict[str, Any]:
+    return GOOD | changes
+
+
 def test_a_state_that_keeps_to_its_description() -> None:
     assert state_violations(SCHEMA, GOOD) == []
-    assert state_violations(SCHEMA, GOOD | {"note": {"x": [1]}, "holding": "cup", "score": 0.5}) == []
+    assert state_violations(SCHEMA, state(note={"x": [1]}, holding="cup", score=0.5)) == []
 
 
 @pytest.mark.parametrize(
@@ -42,13 +46,13 @@ def test_a_state_that_keeps_to_its_description() -> None:
     ],
 )
 def test_a_departure_is_named(change: dict[str, Any], words: str) -> None:
-    (problem,) = state_violations(SCHEMA, GOOD | change)
+    (problem,) = state_violations(SCHEMA, state(**change))
     assert words in problem
 
 
 def test_a_missing_key_is_named() -> None:
-    state = {key: value for key, value in GOOD.items() if key != "score"}
-    assert state_violations(SCHEMA, state) == ["'score' is described but missing"]
+    rest = {key: value for key, value in GOOD.items() if key != "score"}
+    assert state_violations(SCHEMA, rest) == ["'score' is described but missing"]
 
 
 @pytest.mark.parametrize("text", ["numbers list of ints", "numbers: list[number]", "a b: int"])

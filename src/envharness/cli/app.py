@@ -1,0 +1,84 @@
+"""Puts the commands together, and turns every error into one line and an exit code.
+
+Exit codes: 0 done; 1 a check failed (`check`, `sandbox selftest`) or an unexpected error; 2 wrong use, configuration or
+file; 3 an environment cannot be used; 4 a component broke its promise; 5 the machinery failed; 6 no sandbox on this
+system; 7 the run folder cannot be used; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+import click
+import typer
+
+from envharness.cli import check, demo, envs, load, report, rig, run_episodes, sandbox, show
+from envharness.cli.output import failure
+from envharness.core.errors import EnvHarnessError
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="envharness",
+    help="Reshape frozen agent environments at their interface, and let statistics decide which reshaping teaches.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    epilog="Exit codes: 0 done, 1 check failed, 2 wrong use, 3 environment, 4 component, 5 machinery, 6 no sandbox, "
+    "7 run folder, 130 interrupted. ENVHARNESS_DEBUG=1 or --debug shows tracebacks.",
+)
+app.command("envs")(envs.envs)
+app.command("check")(check.check)
+app.command("run")(run_episodes.run)
+app.command("rig")(rig.rig)
+app.command("show")(show.show)
+app.command("report")(report.report)
+app.command("load")(load.load)
+app.command("demo")(demo.demo)
+app.add_typer(sandbox.app, name="sandbox")
+
+
+@app.callback()
+def root(*, debug: bool = typer.Option(False, "--debug", help="Show tracebacks.")) -> None:
+    """Take the options that every command has."""
+    del debug  # read from the arguments by `run`, which must know it even where they do not parse
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command and return its exit code. Nothing but `--debug` ever prints a traceback."""
+    debug = "--debug" in arguments or os.environ.get("ENVHARNESS_DEBUG") == "1"
+    # Allowed at any place of the line, for it is typed after a failure, at its end.
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    try:
+        result = typer.main.get_command(app).main(arguments, prog_name="envharness", standalone_mode=False)
+    except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001  the last line of defence of a command line
+        if debug:
+            traceback.print_exc()
+        return _explain(error)
+    return result if isinstance(result, int) else 0
+
+
+def _explain(error: BaseException) -> int:
+    """Say in one line what went wrong, and return the exit code."""
+    code = 1
+    match error:
+        case click.exceptions.Exit():
+            code = error.exit_code
+        case click.ClickException():
+            failure(error.format_message(), hint="see envharness --help")
+            code = 2
+        case KeyboardInterrupt() | click.Abort():
+            failure("interrupted; what was finished is kept, the same command goes on from there")
+            code = INTERRUPTED
+        case BrokenPipeError():
+            # The reader (`| head`) has gone; nothing is left to say, and Python must not try to flush at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = 0
+        case EnvHarnessError():
+            failure(str(error))
+            code = error.exit_code
+        case _:
+            failure(f"unexpected {type(error).__name__}: {error}", hint="run again with --debug and report it")
+    return code
