@@ -142,7 +142,7 @@ class ActionableEnv(ABC):
             yield from child.layers()
 
     def attach(self, sink: TraceSink, number: int) -> None:
-        """Report to `sink` from now on, as the component of this number, 0 the innermost. A bridge has nothing to say."""
+        """Report to `sink` from now on, as the component of this number (0: innermost). A bridge has nothing to say."""
         del sink, number
 
     def __enter__(self) -> Self:

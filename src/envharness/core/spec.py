@@ -215,7 +215,7 @@ def _build(node: EnvironmentNode | WrappedNode | ChainedNode, place: str) -> Act
 def _build_environment(node: EnvironmentNode, place: str) -> ActionableEnv:
     try:
         bridge: Any = load("environment", node.id)
-    except UnknownIdError as error:
+    except (UnknownIdError, PluginError) as error:
         raise SpecError(str(error), place=f"{place}.id") from error
     try:
         env: ActionableEnv

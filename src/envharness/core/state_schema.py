@@ -35,7 +35,9 @@ def parse_state_schema(text: str) -> dict[str, tuple[str, bool]]:
             raise SpecError(
                 f"line {number} {line!r} is not of the form 'name: type - meaning'", place="env_state_schema"
             )
-        keys[match["name"]] = (match["type"].strip(), match["optional"] is not None)
+        kind = match["type"].strip()
+        _require_known(kind)
+        keys[match["name"]] = (kind, match["optional"] is not None)
     return keys
 
 
@@ -56,6 +58,17 @@ def state_violations(text: str, state: Mapping[str, JsonValue]) -> list[str]:
     return problems
 
 
+def _require_known(kind: str) -> None:
+    alternatives = _split_union(kind)
+    if len(alternatives) > 1:
+        for alternative in alternatives:
+            _require_known(alternative)
+    elif kind.startswith(("list[", "dict[")) and kind.endswith("]"):
+        _require_known(kind[5:-1])
+    elif kind != "any" and kind not in _SCALARS:
+        raise SpecError(f"unknown type {kind!r} in a state description", place="env_state_schema")
+
+
 def _fits(value: JsonValue, kind: str) -> bool:
     alternatives = _split_union(kind)
     if len(alternatives) > 1:
@@ -66,8 +79,6 @@ def _fits(value: JsonValue, kind: str) -> bool:
         return isinstance(value, list) and all(_fits(item, kind[5:-1]) for item in value)
     if kind.startswith("dict[") and kind.endswith("]"):
         return isinstance(value, dict) and all(_fits(item, kind[5:-1]) for item in value.values())
-    if kind not in _SCALARS:
-        raise SpecError(f"unknown type {kind!r} in a state description", place="env_state_schema")
     if isinstance(value, bool):
         return kind == "bool"
     return isinstance(cast("object", value), _SCALARS[kind])

@@ -1,0 +1,81 @@
+"""Puts the commands together, and turns every error into one line and an exit code.
+
+Exit codes: 0 done; 1 a check failed (`check`, `sandbox selftest`) or an unexpected error; 2 wrong use, configuration or
+file; 3 an environment cannot be used; 4 a component broke its promise; 5 the machinery failed; 6 no sandbox on this
+system; 7 the run folder cannot be used; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+import click
+import typer
+
+from envharness.cli import check, demo, envs, load, report, rig, run, sandbox, show
+from envharness.cli.output import failure
+from envharness.core.errors import EnvHarnessError
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="envharness",
+    help="Reshape frozen agent environments at their interface, and let statistics decide which reshaping teaches.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    epilog="Exit codes: 0 done, 1 check failed, 2 wrong use, 3 environment, 4 component, 5 machinery, 6 no sandbox, "
+    "7 run folder, 130 interrupted. ENVHARNESS_DEBUG=1 or --debug shows tracebacks.",
+)
+app.command("envs")(envs.envs)
+app.command("check")(check.check)
+app.command("run")(run.run)
+app.command("rig")(rig.rig)
+app.command("show")(show.show)
+app.command("report")(report.report)
+app.command("load")(load.load)
+app.command("demo")(demo.demo)
+app.add_typer(sandbox.app, name="sandbox")
+
+
+@app.callback()
+def root(*, debug: bool = typer.Option(False, "--debug", help="Show tracebacks.")) -> None:
+    """Take the options that every command has."""
+    del debug  # read from the arguments by `run`, which must know it even where they do not parse
+
+
+def run_command_line(arguments: list[str]) -> int:
+    """Run one command and return its exit code. Nothing but `--debug` ever prints a traceback."""
+    debug = "--debug" in arguments or os.environ.get("ENVHARNESS_DEBUG") == "1"
+    # Allowed at any place of the line, for it is typed after a failure, at its end.
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    try:
+        result = typer.main.get_command(app).main(arguments, prog_name="envharness", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as error:
+        failure(error.format_message(), hint="see envharness --help")
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        failure("interrupted; what was finished is kept, the same command goes on from there")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (`| head`) has gone; nothing is left to say, and Python must not try to flush at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except EnvHarnessError as error:
+        if debug:
+            traceback.print_exc()
+        failure(str(error))
+        return error.exit_code
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        failure(f"unexpected {type(error).__name__}: {error}", hint="run again with --debug and report it")
+        return 1
+    return result if isinstance(result, int) else 0
+
+
+run = run_command_line

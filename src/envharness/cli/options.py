@@ -1,0 +1,25 @@
+"""Parses `key=value` options of the command line."""
+
+from __future__ import annotations
+
+from pydantic import JsonValue
+
+from envharness.core.errors import ConfigError
+from envharness.core.types import JsonDict
+
+
+def parse_options(pairs: list[str]) -> JsonDict:
+    """Turn `["max_steps=12", "target=24"]` into JSON values, read as YAML: `12` is a number, `"12"` text."""
+    import yaml
+
+    options: JsonDict = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"option {pair!r} is not of the form key=value")
+        try:
+            value: JsonValue = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"option {pair!r}: the value is not YAML") from error
+        options[key] = value
+    return options

@@ -1,0 +1,36 @@
+"""What commands print: results on standard output, everything else on standard error, JSON last where asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.text import Text
+
+
+def console() -> Console:
+    """Return a console for results."""
+    return Console(highlight=False)
+
+
+def say(text: str) -> None:
+    """Print one line about progress on standard error."""
+    Console(stderr=True, highlight=False).print(Text(text))
+
+
+def failure(message: str, *, hint: str = "") -> None:
+    """Print the one line of an error. `message` may hold anything: it is neither markup nor allowed to break the line."""
+    line = " ".join(message.split())
+    Console(stderr=True, highlight=False, soft_wrap=True).print(
+        Text.assemble(("error: ", "bold red"), line, (f" ({hint})" if hint else "", "dim"))
+    )
+
+
+def print_json(data: Mapping[str, Any]) -> None:
+    """End standard output with one JSON object on a line of its own."""
+    sys.stdout.flush()
+    sys.stdout.write(orjson.dumps(data).decode() + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,325 @@
+"""A hook session: one confined child process for one contract and one episode.
+
+The session sends copies in and validates what comes out; what a hook proposes is data, and what to do with it is the
+caller's decision.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+from collections.abc import Callable
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import orjson
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+
+from envharness.core.errors import (
+    EnvHarnessError,
+    HookFault,
+    SandboxUnavailableError,
+    SpecError,
+    ZygoteError,
+)
+from envharness.core.types import Action, Blocked, EnvResponse, JsonDict, Observation
+from envharness.sandbox.blame import cpu_seconds, describe_end, starved
+from envharness.sandbox.channel import Channel, ChannelClosedError, ChannelDeadlineError
+from envharness.sandbox.guard import REQUIRED_LAYERS
+from envharness.sandbox.launcher import HookChild, current_zygote
+from envharness.sandbox.limits import HookLimits
+from envharness.sandbox.protocol import (
+    AFTER_TRANSITION,
+    FILTER_ACTION,
+    FILTER_OBSERVATION,
+    HOOKS,
+    LOAD,
+    MODIFY_TRANSITION,
+    READY_ID,
+    RESTART,
+    FrameError,
+    pack_frame,
+)
+
+_REASON_CHARACTERS = 2000
+_DEATH_SECONDS = 5.0
+
+
+class _StrictReply(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Loaded(_StrictReply):
+    class_name: str
+    overridden: list[str]
+
+
+class _ProposedAction(_StrictReply):
+    name: str
+    kwargs: dict[str, JsonValue]
+
+
+class _ProposedBlock(_StrictReply):
+    reason: str
+
+
+class _ProposedObservation(_StrictReply):
+    text: str
+    data: dict[str, JsonValue]
+
+
+class _ProposedResponse(_StrictReply):
+    observation: _ProposedObservation
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: dict[str, JsonValue]
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+_Value = TypeVar("_Value")
+
+
+class HookSession:
+    """One contract in its own process, for one episode. Made by `open_session`; a context manager.
+
+    Calls raise `HookFault` when the hook is at fault and `ZygoteError` when the machine is; either ends the session.
+    One thread at a time may use a session; many sessions may live at once.
+    """
+
+    overridden: frozenset[str]
+    """The hooks that the contract's class overrides. The others cost nothing and change nothing."""
+    class_name: str
+    """The contract's class as found in the source: `_Contract` or `_Rules`."""
+
+    def __init__(self, child: HookChild, limits: HookLimits) -> None:
+        self._child = child
+        self._limits = limits
+        self._channel = Channel(child.channel, limits.frame_bytes)
+        self._owner = os.getpid()
+        self._request_id = READY_ID
+        self._state_sent: bytes | None = None
+        self._closed_because: str | None = None
+        self.round_trips = 0
+        self.layers: dict[str, str] = {}
+        self.missing_layers: dict[str, str] = {}
+        self.overridden = frozenset()
+        self.class_name = ""
+
+    def filter_action(self, action: Action, state: JsonDict) -> Action | Blocked:
+        """f_A: what shall be done instead of `action`, or why it is refused. `state` is the one before the step."""
+        if FILTER_ACTION not in self.overridden:
+            return action
+        reply = self._call(FILTER_ACTION, {"action": action.model_dump()}, state)
+        if "blocked" in reply:
+            return Blocked(reason=self._parse(FILTER_ACTION, reply, "blocked", _ProposedBlock).reason)
+        proposed = self._parse(FILTER_ACTION, reply, "action", _ProposedAction)
+        return Action(name=proposed.name, kwargs=proposed.kwargs, replayed=action.replayed)
+
+    def after_transition(self, action: Action, response: EnvResponse, state: JsonDict) -> EnvResponse:
+        """f_T, then f_O on what it returns, in one round trip; `state` is the one after the step.
+
+        Returns what the hooks propose, all five fields of it; none if neither is overridden (the same response).
+        """
+        hooks = [hook for hook in (MODIFY_TRANSITION, FILTER_OBSERVATION) if hook in self.overridden]
+        if not hooks:
+            return response
+        request = {"hooks": hooks, "action": action.model_dump(), "response": response.model_dump()}
+        reply = self._call(AFTER_TRANSITION, request, state)
+        proposed = self._parse(hooks[0], reply, "response", _ProposedResponse)
+        return EnvResponse.model_validate(proposed.model_dump())
+
+    def filter_observation(self, observation: Observation, state: JsonDict) -> Observation:
+        """f_O alone, for the observation after reset."""
+        if FILTER_OBSERVATION not in self.overridden:
+            return observation
+        reply = self._call(FILTER_OBSERVATION, {"observation": observation.model_dump()}, state)
+        proposed = self._parse(FILTER_OBSERVATION, reply, "observation", _ProposedObservation)
+        return Observation(text=proposed.text, data=proposed.data)
+
+    def restart_extras(self) -> None:
+        """Begin the hook's episode again: the source runs anew, so extras, attributes and random streams are fresh."""
+        if self.overridden:
+            reply = self._call(RESTART, {}, None, seconds=self._limits.load_seconds)
+            self._parse(LOAD, reply, "loaded", _Loaded)
+
+    def close(self) -> None:
+        """Kill and reap the hook process. May be called again, and after a fault."""
+        self._end("the session was closed")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def begin(self, *, confined: bool) -> None:
+        """Wait for the child to say that it is confined. `SandboxUnavailableError` names a layer that did not hold."""
+        deadline = monotonic() + self._limits.load_seconds
+        body = self._guarded(LOAD, self._limits.load_seconds, lambda: self._channel.receive(READY_ID, deadline))
+        ready = orjson.loads(body)["ready"]  # sent before any source was there: to be trusted
+        self.layers, self.missing_layers = ready["applied"], ready["missing"]
+        lacking = [layer for layer in REQUIRED_LAYERS if layer not in self.layers]
+        if confined and lacking:
+            self._end("the sandbox is not complete")
+            missing = "; ".join(f"{layer}: {self.missing_layers.get(layer, 'absent')}" for layer in lacking)
+            raise SandboxUnavailableError(
+                f"this system cannot confine hook code ({missing}); run on a Linux with Landlock and seccomp, "
+                "or accept the risk with --unsafe-hooks"
+            )
+
+    def load(self, source: str, seed: int) -> None:
+        """Send the source; `HookFault("load", …)` when it does not become a contract."""
+        request = {"source": source, "seed": seed}
+        reply = self._call(LOAD, request, None, seconds=self._limits.load_seconds)
+        loaded = self._parse(LOAD, reply, "loaded", _Loaded)
+        if unknown := set(loaded.overridden) - set(HOOKS):
+            raise self._fault(LOAD, f"reports hooks that do not exist: {sorted(unknown)}")
+        self.overridden = frozenset(loaded.overridden)
+        self.class_name = loaded.class_name
+
+    def _call(
+        self, operation: str, request: dict[str, Any], state: JsonDict | None, seconds: float | None = None
+    ) -> dict[str, Any]:
+        hook = MODIFY_TRANSITION if operation == AFTER_TRANSITION else LOAD if operation == RESTART else operation
+        if self._closed_because is not None:
+            raise HookFault(hook, f"no call is possible any more: {self._closed_because}")
+        body = _to_json({"op": operation, **request}, "request")
+        state_bytes = b"" if state is None else _to_json(state, "state")
+        if state_bytes == self._state_sent:
+            state_bytes = b""
+        size = len(body) + len(state_bytes)
+        if size > self._limits.frame_bytes:
+            raise SpecError(f"{size} bytes for one hook call; raise HookLimits.frame_bytes", place="state")
+        self._request_id = self._request_id % 0xFFFFFFFF + 1
+        frame = pack_frame(self._request_id, body, state_bytes)
+        limit = self._limits.call_seconds if seconds is None else seconds
+        answer = self._guarded(hook, limit, lambda: self._channel.exchange(frame, self._request_id, limit))
+        self.round_trips += 1
+        if state_bytes:
+            self._state_sent = state_bytes
+        return self._read_reply(hook, answer)
+
+    def _guarded(self, hook: str, seconds: float, exchange: Callable[[], _Value]) -> _Value:
+        """Run one exchange; turn what goes wrong into the error of whoever is at fault, and end the session."""
+        cpu_before = cpu_seconds(self._child.pid)
+        try:
+            return exchange()
+        except ChannelDeadlineError as error:
+            if starved(self._child.pid, cpu_before, seconds):
+                self._end("the machine gave it no CPU")
+                raise ZygoteError(f"hook {hook}: {seconds} s passed and the machine gave it hardly any CPU") from error
+            raise self._fault(hook, f"no answer within {seconds} s ({error})") from error
+        except FrameError as error:
+            raise self._fault(hook, f"broke the protocol: {error}") from error
+        except ChannelClosedError as error:
+            raise self._gone(hook) from error
+        except BaseException:  # an interrupt in mid-exchange: what follows on the socket belongs to no request
+            self._end("a call was interrupted")
+            raise
+
+    def _gone(self, hook: str) -> EnvHarnessError:
+        """The child is dead: of its own doing, or because its zygote died."""
+        ended = self._end("its process is gone")
+        if ended is None:
+            return ZygoteError(f"hook {hook}: the sandbox's zygote is gone, and the hook process with it")
+        reason = describe_end(ended, self._limits.cpu_seconds)
+        self._closed_because = reason
+        return HookFault(hook, reason)
+
+    def _read_reply(self, hook: str, body: bytes) -> dict[str, Any]:
+        try:
+            reply = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise self._fault(hook, f"sent what is not JSON: {error}") from error
+        if not isinstance(reply, dict) or len(reply) != 1:  # pyright: ignore[reportUnknownArgumentType] - JSON
+            raise self._fault(hook, "sent a reply of no known form")
+        fault = reply.get("fault")  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
+        if isinstance(fault, dict):
+            named = fault.get("hook")  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
+            where = str(named) if named in (*HOOKS, LOAD) else hook
+            raise self._fault(where, str(fault.get("reason")))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType] - JSON
+        return reply  # pyright: ignore[reportUnknownVariableType] - JSON
+
+    def _parse(self, hook: str, reply: dict[str, Any], key: str, model: type[_Model]) -> _Model:
+        try:
+            return model.model_validate(reply.get(key))
+        except (ValidationError, RecursionError) as error:
+            detail = _first_problem(error)
+            raise self._fault(hook, f"returned a value of the wrong form: {detail}") from error
+
+    def _fault(self, hook: str, reason: str) -> HookFault:
+        self._end(f"hook {hook} failed earlier")
+        return HookFault(hook, reason[:_REASON_CHARACTERS])
+
+    def _end(self, because: str) -> dict[str, Any] | None:
+        """Kill, reap and close, once. How the process ended, {} when not known, None when the zygote is gone."""
+        if self._closed_because is not None:
+            return {}
+        self._closed_because = because
+        self._channel.close()
+        try:
+            if os.getpid() != self._owner:  # a forked copy of the session: the process belongs to the original
+                return {}
+            return self._kill_and_reap()
+        finally:
+            if self._child.pidfd is not None:
+                os.close(self._child.pidfd)
+
+    def _kill_and_reap(self) -> dict[str, Any] | None:
+        pidfd = self._child.pidfd
+        try:
+            return self._child.zygote.end(self._child.pid)
+        except ZygoteError:
+            # The kernel kills the orphan; a descriptor of it lets us make sure, whatever its number is now.
+            if pidfd is not None and sys.platform == "linux":
+                try:
+                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+                except ProcessLookupError:
+                    return None
+                poll = select.poll()
+                poll.register(pidfd, select.POLLIN)
+                poll.poll(_DEATH_SECONDS * 1000)
+            return None
+
+
+def open_session(source: str, *, seed: int, limits: HookLimits | None = None, unsafe: bool = False) -> HookSession:
+    """Start a hook process, confine it, and load `source` into it.
+
+    `seed` begins the hook's random stream. With `unsafe` nothing but the process boundary and the deadlines stands
+    between the source and this machine. Raises `HookFault("load", …)`, `ZygoteError` or `SandboxUnavailableError`.
+    """
+    limits = limits or HookLimits()
+    if not hasattr(os, "fork") or (sys.platform != "linux" and not unsafe):
+        raise SandboxUnavailableError(
+            f"hook code can be confined on Linux only, and this is {sys.platform}; "
+            "run there, or accept the risk with --unsafe-hooks"
+        )
+    session = HookSession(current_zygote().fork(limits, guarded=not unsafe), limits)
+    try:
+        session.begin(confined=not unsafe)
+        session.load(source, seed)
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+def _to_json(value: object, place: str) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except TypeError as error:
+        raise SpecError(f"not JSON, so no hook can see it: {error}", place=place) from error
+
+
+def _first_problem(error: ValidationError | RecursionError) -> str:
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    problem = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(part) for part in problem["loc"]) or "the value"
+    return f"{place}: {problem['msg']}"
