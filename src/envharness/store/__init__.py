@@ -1,1 +1,1 @@
-"""To be written."""
+"""The run database: every completed episode and every decision, durable before anything depends on it."""

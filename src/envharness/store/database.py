@@ -1,0 +1,279 @@
+"""The run database: one folder a run, one writer, and every call either took effect for good or did nothing."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self, cast
+
+from pydantic import JsonValue, ValidationError
+
+from envharness.core.errors import ConfigChangedError, StoreError
+from envharness.core.trace import Episode
+from envharness.core.types import JsonDict
+from envharness.store.canonical import canonical_json, episode_content, record_content
+from envharness.store.lock import RunLock
+from envharness.store.schema import DATABASE_FILE, open_for_reading, open_for_writing, store_errors
+
+LIVE = "live/"
+"""Prefix of the kinds of records that may be replaced; they are not part of a run's content."""
+
+
+class RunStore:
+    """A run's episodes and decisions. Made by `open` (one writer) or `read` (any number of readers).
+
+    A method that returned has its effect on the disk; one that raised StoreError had none. Use it from one thread.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, folder: Path, lock: RunLock | None) -> None:
+        """Use `open` or `read` instead."""
+        self.folder = folder
+        self._path = folder / DATABASE_FILE
+        self._connection = connection
+        self._lock = lock
+        self._session = 0
+        self.config: JsonDict = {}
+        """What decides the content of the run; empty until it has begun."""
+        self.command = ""
+        """The command that the run belongs to."""
+
+    @classmethod
+    def open(cls, folder: Path, *, config: JsonDict, command: str, resume: bool = True) -> RunStore:
+        """Create the run in `folder`, or go on with it.
+
+        `config` holds whatever decides the run's content, and nothing else: no number of workers, no paths.
+        Raises RunLockedError where another process works on it, ConfigChangedError naming the keys that differ, and
+        StoreError where the folder cannot be used or, with `resume` False, already holds a run.
+        """
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot make the run folder {folder}: {error.strerror}") from error
+        lock = RunLock(folder)
+        lock.acquire()
+        try:
+            store = cls(open_for_writing(folder / DATABASE_FILE), folder, lock)
+        except BaseException:
+            lock.release()
+            raise
+        try:
+            store._begin(config, command, resume=resume)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    @classmethod
+    def read(cls, folder: Path) -> RunStore:
+        """Open a run for reading, finished or in progress; takes no lock and changes nothing."""
+        store = cls(open_for_reading(folder / DATABASE_FILE), folder, None)
+        try:
+            store._load_facts()
+        except StoreError:
+            store.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Close the database and give back the lock. Idempotent."""
+        self._connection.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- episodes ----------------------------------------------------------------------------------------------------
+
+    def put_episode(self, key: str, phase: str, episode: Episode) -> None:
+        """Keep an episode under its job's key. The first one stays, unless it was invalid and was run again.
+
+        An invalid episode is kept as well, so that a report can show it. One that a component's fault made invalid is
+        final like a valid one: another run of it would end the same way.
+        """
+        try:
+            body = zlib.compress(episode.model_dump_json().encode())
+        except ValueError as error:
+            raise StoreError(f"episode {key} of task {episode.task!r} is not JSON: {_first_line(error)}") from error
+        final = episode.valid or episode.outcome.reason == "component_fault"
+        row = (key, phase, episode.task, episode.index, final, self._session, body)
+        with self._transaction():
+            found = self._connection.execute("SELECT final, session FROM episodes WHERE key = ?", (key,)).fetchone()
+            if found is not None and (found[0] or (not final and found[1] == self._session)):
+                return
+            self._connection.execute("INSERT OR REPLACE INTO episodes VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+
+    def get_episode(self, key: str) -> Episode | None:
+        """Return the episode of a completed rollout, or None where there is none.
+
+        An invalid episode that an earlier start of this run left behind does not count as completed: whoever resumes
+        gets None for it and runs it again. (Not so for one made invalid by a component's fault, nor with `read`.)
+        """
+        with store_errors(self._path):
+            row = self._connection.execute(
+                "SELECT body FROM episodes WHERE key = ? AND (final OR session >= ?)", (key, self._session)
+            ).fetchone()
+        return None if row is None else self._decode(key, row[0])
+
+    def episodes(self, *, task: str | None = None, phase: str | None = None) -> Iterator[tuple[str, str, Episode]]:
+        """Yield (key, phase, episode), ordered by phase, task, index and key; all of them, invalid ones included."""
+        for key, found_phase, body in self._episode_rows(task, phase):
+            yield key, found_phase, self._decode(key, body)
+
+    def _episode_rows(self, task: str | None = None, phase: str | None = None) -> list[tuple[str, str, bytes]]:
+        with store_errors(self._path):
+            # Fetched whole, so that the caller may write while it iterates; the bodies are compressed.
+            return self._connection.execute(
+                "SELECT key, phase, body FROM episodes WHERE (:task IS NULL OR task = :task) "
+                "AND (:phase IS NULL OR phase = :phase) ORDER BY phase, task, position, key",
+                {"task": task, "phase": phase},
+            ).fetchall()
+
+    def _decode(self, key: str, body: bytes) -> Episode:
+        try:
+            return Episode.model_validate_json(zlib.decompress(body))
+        except (zlib.error, ValidationError, TypeError) as error:
+            raise StoreError(f"{self._path}: episode {key} is damaged: {_first_line(error)}") from error
+
+    # --- records -----------------------------------------------------------------------------------------------------
+
+    def put_record(self, kind: str, key: str, body: JsonDict) -> None:
+        """Keep a decision. Putting an equal one again does nothing; times, workers and folders in it do not count.
+
+        Raises StoreError where a different body is there already, except for kinds that begin with `live/`.
+        """
+        try:
+            text = json.dumps(body, sort_keys=True, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise StoreError(f"record {kind} {key!r} is not JSON: {_first_line(error)}") from error
+        with self._transaction():
+            found = self.get_record(kind, key)
+            if found is not None and not kind.startswith(LIVE):
+                if canonical_json(record_content(found)) == canonical_json(record_content(json.loads(text))):
+                    return
+                raise StoreError(
+                    f"{self._path}: record {kind} {key!r} is there already and differs; a decision is never rewritten"
+                )
+            self._connection.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?)", (kind, key, text))
+
+    def get_record(self, kind: str, key: str) -> JsonDict | None:
+        """Return a record's body, or None where there is none."""
+        with store_errors(self._path):
+            row = self._connection.execute(
+                "SELECT body FROM records WHERE kind = ? AND key = ?", (kind, key)
+            ).fetchone()
+        return None if row is None else self._parse(f"record {kind} {key!r}", row[0])
+
+    def records(self, kind: str) -> Iterator[tuple[str, JsonDict]]:
+        """Yield (key, body) of a kind, ordered by key."""
+        with store_errors(self._path):
+            rows: list[tuple[str, str]] = self._connection.execute(
+                "SELECT key, body FROM records WHERE kind = ? ORDER BY key", (kind,)
+            ).fetchall()
+        for key, text in rows:
+            yield key, self._parse(f"record {kind} {key!r}", text)
+
+    # --- the whole ---------------------------------------------------------------------------------------------------
+
+    def export_canonical(self) -> bytes:
+        """Return the run's content as JSON lines in a canonical order: configuration, episodes, records.
+
+        Clocks, workers, attempts, the run's folder and `live/` records are left out, so that two runs of equal content
+        give equal bytes, wherever and however often interrupted they ran.
+        """
+        lines: list[JsonDict] = [{"command": self.command, "config": self.config}]
+        for key, phase, body in self._episode_rows():
+            episode = cast("JsonDict", json.loads(self._decode(key, body).model_dump_json()))
+            lines.append({"episode": episode_content(episode), "key": key, "phase": phase})
+        with store_errors(self._path):
+            kinds = [row[0] for row in self._connection.execute("SELECT DISTINCT kind FROM records ORDER BY kind")]
+        for kind in kinds:
+            if not kind.startswith(LIVE):
+                lines += [
+                    {"kind": kind, "key": key, "record": record_content(body)} for key, body in self.records(kind)
+                ]
+        return b"".join(canonical_json(cast("JsonValue", line)).encode() + b"\n" for line in lines)
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    def _begin(self, config: JsonDict, command: str, *, resume: bool) -> None:
+        """Write down what the run is, or check that it is still the same."""
+        text = canonical_json(cast("JsonValue", config))
+        with self._transaction():
+            self._load_facts()
+            if self._session:
+                if not resume:
+                    raise StoreError(f"{self.folder} holds a run already; resume it or use another run folder")
+                self._require_same(json.loads(text), command)
+            self.config, self.command, self._session = json.loads(text), command, self._session + 1
+            facts = {"config": text, "command": command, "session": str(self._session)}
+            self._connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
+
+    def _require_same(self, config: JsonDict, command: str) -> None:
+        changes = _differences({"command": self.command, **self.config}, {"command": command, **config})
+        if changes:
+            raise ConfigChangedError(
+                f"{self.folder} was started with another configuration: {'; '.join(changes)}. "
+                "Give the former values to go on with it, or use another run folder"
+            )
+
+    def _load_facts(self) -> None:
+        with store_errors(self._path):
+            facts = dict(self._connection.execute("SELECT name, value FROM facts").fetchall())
+        if "config" in facts:
+            self.config = self._parse("the configuration", facts["config"])
+            self.command = facts["command"]
+            # A reader is of no session: everything counts for it.
+            self._session = int(facts["session"]) if self._lock is not None else 0
+
+    def _parse(self, what: str, text: str) -> JsonDict:
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise StoreError(f"{self._path}: {what} is damaged: {error}") from error
+
+    @contextmanager
+    def _transaction(self) -> Generator[None]:
+        """Do everything inside at once or not at all."""
+        if self._lock is None:
+            raise StoreError(f"{self.folder} was opened for reading")
+        with store_errors(self._path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+
+def _differences(former: JsonValue, current: JsonValue, place: str = "") -> list[str]:
+    """Name every key that differs, with both values."""
+    if isinstance(former, dict) and isinstance(current, dict):
+        found: list[str] = []
+        for key in sorted({*former, *current}):
+            found += _differences(former.get(key), current.get(key), f"{place}.{key}" if place else key)
+        return found
+    if former == current:
+        return []
+    return [f"{place} was {_brief(former)}, is now {_brief(current)}"]
+
+
+def _brief(value: JsonValue) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004  fits a line beside its key
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
