@@ -7,7 +7,7 @@ brought back to where it was by sending it what the store holds.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from envharness.core.spec import StackSpec
 from envharness.core.trace import Episode
@@ -305,22 +305,11 @@ def witnesses(
     rests = [win[len(prefix) :] for win in known if prefix and win[: len(prefix)] == prefix]
     opening = candidate.parameters.get("opens_with")
     opened = tuple(Action.model_validate(action) for action in opening) if isinstance(opening, list) else ()
-    options = [*rests, *([*opened, *win] for win in known if opened), *known]
-    return [tuple(actions) for actions in dict.fromkeys(map(_Plan, options))]
-
-
-class _Plan(tuple[Action, ...]):
-    """An action list that can be compared and hashed by what it spells."""
-
-    __slots__ = ()
-
-    def __hash__(self) -> int:
-        return hash("; ".join(f"{action.name} {sorted(action.kwargs.items())!r}" for action in self))
+    options = [*rests, *((*opened, *win) for win in known if opened), *known]
+    return [actions for index, actions in enumerate(options) if actions not in options[:index]]
 
 
 def _with(evidence: Evidence, entry: Round, latest: tuple[Episode, ...]) -> Evidence:
-    from dataclasses import replace
-
     return replace(evidence, rounds=(*evidence.rounds, entry), latest=latest)
 
 
