@@ -14,7 +14,7 @@ import traceback
 import click
 import typer
 
-from envharness.cli import check, demo, envs, load, report, rig, run, sandbox, show
+from envharness.cli import check, demo, envs, load, report, rig, run_episodes, sandbox, show
 from envharness.cli.output import failure
 from envharness.core.errors import EnvHarnessError
 
@@ -31,7 +31,7 @@ app = typer.Typer(
 )
 app.command("envs")(envs.envs)
 app.command("check")(check.check)
-app.command("run")(run.run)
+app.command("run")(run_episodes.run)
 app.command("rig")(rig.rig)
 app.command("show")(show.show)
 app.command("report")(report.report)
@@ -46,36 +46,39 @@ def root(*, debug: bool = typer.Option(False, "--debug", help="Show tracebacks."
     del debug  # read from the arguments by `run`, which must know it even where they do not parse
 
 
-def run_command_line(arguments: list[str]) -> int:
+def run(arguments: list[str]) -> int:
     """Run one command and return its exit code. Nothing but `--debug` ever prints a traceback."""
     debug = "--debug" in arguments or os.environ.get("ENVHARNESS_DEBUG") == "1"
     # Allowed at any place of the line, for it is typed after a failure, at its end.
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
         result = typer.main.get_command(app).main(arguments, prog_name="envharness", standalone_mode=False)
-    except click.exceptions.Exit as stop:
-        return stop.exit_code
-    except click.ClickException as error:
-        failure(error.format_message(), hint="see envharness --help")
-        return 2
-    except (KeyboardInterrupt, click.Abort):
-        failure("interrupted; what was finished is kept, the same command goes on from there")
-        return INTERRUPTED
-    except BrokenPipeError:
-        # The reader (`| head`) has gone; nothing is left to say, and Python must not try to flush at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except EnvHarnessError as error:
+    except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001  the last line of defence of a command line
         if debug:
             traceback.print_exc()
-        failure(str(error))
-        return error.exit_code
-    except Exception as error:
-        if debug:
-            traceback.print_exc()
-        failure(f"unexpected {type(error).__name__}: {error}", hint="run again with --debug and report it")
-        return 1
+        return _explain(error)
     return result if isinstance(result, int) else 0
 
 
-run = run_command_line
+def _explain(error: BaseException) -> int:
+    """Say in one line what went wrong, and return the exit code."""
+    code = 1
+    match error:
+        case click.exceptions.Exit():
+            code = error.exit_code
+        case click.ClickException():
+            failure(error.format_message(), hint="see envharness --help")
+            code = 2
+        case KeyboardInterrupt() | click.Abort():
+            failure("interrupted; what was finished is kept, the same command goes on from there")
+            code = INTERRUPTED
+        case BrokenPipeError():
+            # The reader (`| head`) has gone; nothing is left to say, and Python must not try to flush at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = 0
+        case EnvHarnessError():
+            failure(str(error))
+            code = error.exit_code
+        case _:
+            failure(f"unexpected {type(error).__name__}: {error}", hint="run again with --debug and report it")
+    return code

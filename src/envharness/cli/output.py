@@ -22,7 +22,7 @@ def say(text: str) -> None:
 
 
 def failure(message: str, *, hint: str = "") -> None:
-    """Print the one line of an error. `message` may hold anything: it is neither markup nor allowed to break the line."""
+    """Print the one line of an error. `message` may hold anything: it is not markup, and cannot break the line."""
     line = " ".join(message.split())
     Console(stderr=True, highlight=False, soft_wrap=True).print(
         Text.assemble(("error: ", "bold red"), line, (f" ({hint})" if hint else "", "dim"))

@@ -11,7 +11,7 @@ from envharness.core.types import JsonDict
 
 
 def stack_of(name: str, task: str | None, options: JsonDict) -> StackSpec:
-    """Return the stack in the file `name`, or the bare environment of that id. A file carries its own task and options."""
+    """Return the stack in the file `name`, or the bare environment of that id. A file holds its own task, options."""
     if name.endswith(".json") or Path(name).is_file():
         if task is not None or options:
             raise ConfigError(f"{name} is a stack file, which holds its own task and options; leave them out")
