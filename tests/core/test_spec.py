@@ -113,9 +113,9 @@ def test_the_older_checkpoint_form_is_read() -> None:
     ("spec", "place"),
     [
         ({"kind": "environment", "id": "no-such"}, "stack.id"),
-        ({"kind": "environment", "id": "environments:Corridor", "options": {"no_such": 1}}, "stack.options"),
-        ({"kind": "wrapped", "component": "no-such", "inner": {"kind": "environment", "id": "environments:Corridor"}}, "stack.component"),
-        ({"kind": "wrapped", "component": "stage", "inner": {"kind": "environment", "id": "environments:Corridor"}}, "stack.state"),
+        ({"kind": "environment", "id": "kitchen:Kitchen", "options": {"no_such": 1}}, "stack.options"),
+        ({"kind": "wrapped", "component": "no-such", "inner": {"kind": "environment", "id": "kitchen:Kitchen"}}, "stack.component"),
+        ({"kind": "wrapped", "component": "stage", "inner": {"kind": "environment", "id": "kitchen:Kitchen"}}, "stack.state"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_built_is_named(spec: dict[str, Any], place: str) -> None:

@@ -1,0 +1,381 @@
+"""Chain: joins environments into one long episode, which is won where the verifiers of all required segments say so."""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self, cast
+
+from pydantic import JsonValue
+
+from envharness.components.chain_options import ChainOptions
+from envharness.components.handoff import Handoff
+from envharness.components.joint_verdict import joint_verdict
+from envharness.components.routers import End, Router, Serial, Situation, Switch
+from envharness.components.state_union import merged_schema, with_chain, without_chain
+from envharness.components.tool_union import ToolClashes, ToolUnion
+from envharness.core.env import ActionableEnv
+from envharness.core.errors import LifecycleError, NotResumableError, SpecError
+from envharness.core.spec import ChainedNode, StackNode
+from envharness.core.trace import NULL_SINK, ComponentEvent, TraceSink
+from envharness.core.types import (
+    Action,
+    Capabilities,
+    EnvResponse,
+    EvaluationResult,
+    JsonDict,
+    Observation,
+    ResetResponse,
+    StepInfo,
+    ToolSchema,
+)
+
+
+@dataclass
+class _Play:
+    """One episode."""
+
+    seed: int | None
+    options: JsonDict
+    max_steps: int | None
+    verdicts: list[EvaluationResult | None]
+    """For each segment, what its verifier said at its end; None while it is not over."""
+    recent: deque[str]
+    """The last observations of the active segment."""
+    active: int = 0
+    acted_in: int = 0
+    """The segment that executed the last action."""
+    steps: int = 0
+    steps_here: int = 0
+    visited: list[int] = field(default_factory=list[int])
+    shown: Observation | None = None
+    """The hand-off while it is the current observation; None after an ordinary step."""
+    ended: bool = False
+
+    def situation(self) -> Situation:
+        """Return what a router may look at."""
+        successes = tuple(None if verdict is None else verdict.success for verdict in self.verdicts)
+        return Situation(self.active, tuple(self.visited), successes, self.steps_here)
+
+
+class Chain(ActionableEnv):
+    """Plays two or more environments as one episode with one step budget; `router` says which comes when.
+
+    A segment is reset when it is first reached, with the seed and options of the chain's own reset. Its end ends the
+    whole only where the router says so; its verdict is taken at that moment and kept. The episode is a success where
+    every required segment is (see the routers), and its score is their mean, 0 for one never reached.
+
+    `max_steps` bounds all steps together, refused ones included; reaching it truncates. It is handed to each segment as
+    the reset option `max_steps`, so that no segment's own limit cuts the whole short; None leaves the segments' own
+    limits in force and adds none. `strict` requires every segment visited, even one that a branch would excuse.
+    `handoff` shapes the observation at a change (see Handoff), `tool_clashes` what happens to tools of one name (see
+    ToolUnion). Raises SpecError where these do not fit together.
+    """
+
+    tag: ClassVar[str] = "chain"
+
+    def __init__(
+        self,
+        segments: Sequence[ActionableEnv],
+        router: str | Mapping[str, Any] | Router = "serial",
+        *,
+        max_steps: int | None = None,
+        strict: bool = False,
+        handoff: Handoff | Mapping[str, Any] | None = None,
+        tool_clashes: ToolClashes = "error",
+    ) -> None:
+        if len(segments) < 2:  # noqa: PLR2004  what makes a chain
+            raise SpecError(f"a chain joins two or more environments, not {len(segments)}")
+        if len({id(segment) for segment in segments}) < len(segments):
+            raise SpecError("one environment object is in the chain twice; make one for each segment")
+        given = {"router": router, "max_steps": max_steps, "strict": strict, "tool_clashes": tool_clashes}
+        self.options = ChainOptions.of(given | ({} if handoff is None else {"handoff": handoff}))
+        self.options.router.check(len(segments))
+        self._segments = list(segments)
+        self.sink: TraceSink = NULL_SINK
+        self.label = self.tag
+        self._play: _Play | None = None
+        self._closed = False
+        self._tools = self._unite_tools()
+
+    # --- the episode -------------------------------------------------------------------------------------------------
+
+    def reset(self, seed: int | None = None, options: JsonDict | None = None) -> ResetResponse:
+        """Start with the first segment. The option `max_steps` sets the budget of this episode."""
+        if self._closed:
+            raise LifecycleError("chain: reset after close; make a new chain")
+        options = copy.deepcopy(options or {})
+        budget = options.get("max_steps", self.options.max_steps)
+        if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget < 1):
+            raise SpecError(f"the reset option max_steps must be a positive integer, not {budget!r}")
+        if budget is not None:
+            options["max_steps"] = budget
+        self._play = None
+        response = self._segments[0].reset(seed, copy.deepcopy(options))
+        kept = max(self.options.handoff.tail_steps, 1)
+        recent = deque([response.observation.text], maxlen=kept)
+        self._play = _Play(seed, options, budget, [None] * len(self._segments), recent, visited=[0])
+        self._tools = self._unite_tools()
+        return response
+
+    def step(self, action: Action) -> EnvResponse:
+        """Execute one action in the segment it belongs to, then let the router decide."""
+        play = self._playing("step")
+        if play.ended:
+            raise LifecycleError("chain: step after the end of the episode; call reset() to start another")
+        play.steps += 1
+        play.steps_here += 1
+        route = self.options.router.before(action, play.situation())
+        segment = route.segment if isinstance(route, Switch) else play.active
+        entered: Observation | None = None
+        if reason := self._misplaced(play, action, segment):
+            response = self._refused(reason)
+        else:
+            if segment != play.active:
+                entered = self._enter(play, segment)
+            response = self._act(play, action)
+        return self._settle(play, action, response, entered)
+
+    def observe(self) -> Observation:
+        """Return the active segment's observation; after a change, the hand-off until the world changes again."""
+        play = self._playing("observe")
+        return self._segments[play.active].observe() if play.shown is None else play.shown.model_copy(deep=True)
+
+    def evaluate(self) -> EvaluationResult:
+        """Join the verdicts: those taken at a segment's end, and the verifiers' word on those under way."""
+        play = self._playing("evaluate")
+        verdicts = [
+            verdict if verdict is not None or index not in play.visited else self._segments[index].evaluate()
+            for index, verdict in enumerate(play.verdicts)
+        ]
+        successes = [None if verdict is None else verdict.success for verdict in verdicts]
+        required = self.options.router.required(play.visited, successes)
+        if self.options.strict:
+            required |= frozenset(play.visited)
+        return joint_verdict([segment.task_id for segment in self._segments], verdicts, required)
+
+    def step_reward(self, info: StepInfo) -> float:
+        """Return the dense reward of the segment that executed the action; 0 for an action that led there first."""
+        play = self._playing("step_reward")
+        segment, before = without_chain(info.state_before)
+        if segment != play.acted_in:
+            return 0.0
+        now_in, after = without_chain(info.state_after)
+        if now_in != segment:
+            after = self._segments[segment].get_env_state()
+        inner = {"action": self._translated(info.action, segment), "state_before": before, "state_after": after}
+        return self._segments[segment].step_reward(info.model_copy(update=inner))
+
+    def notify_replay_complete(self) -> None:
+        """Start the step budget afresh: what a Stage above replayed is not charged to the policy."""
+        if self._play is not None:
+            self._play.steps = self._play.steps_here = 0
+            for index in self._play.visited:
+                self._segments[index].notify_replay_complete()
+
+    def resume(self) -> None:
+        """Refuse: a boundary once crossed stays crossed."""
+        raise NotResumableError("a chain cannot take back a termination; put the component that does inside a segment")
+
+    def close(self) -> None:
+        """Close every segment, started or not, even where closing one fails."""
+        self._closed = True
+        with ExitStack() as stack:
+            for segment in reversed(self._segments):
+                stack.callback(segment.close)
+
+    # --- what it says about itself -----------------------------------------------------------------------------------
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What all segments can do. The middle of an episode is not saved, and no termination is taken back."""
+        parts = [segment.capabilities for segment in self._segments]
+        return Capabilities(
+            state="episode_boundary",
+            reversible=all(part.reversible for part in parts),
+            resumable=False,
+            fork_safe=all(part.fork_safe for part in parts),
+            thread_safe=all(part.thread_safe for part in parts),
+            isolated=all(part.isolated for part in parts),
+            volatile_state_keys=tuple(sorted({key for part in parts for key in part.volatile_state_keys})),
+        )
+
+    @property
+    def task_id(self) -> str:
+        """Return the segments' tasks, joined."""
+        return " + ".join(segment.task_id for segment in self._segments)
+
+    def list_tasks(self) -> list[str]:
+        """Return the one task that this chain is."""
+        return [self.task_id]
+
+    def tool_schemas(self) -> list[ToolSchema]:
+        """Return the tools of all segments, the same ones at every moment of the episode."""
+        self._tools = self._unite_tools()
+        return [schema.model_copy(deep=True) for schema in self._tools.schemas]
+
+    def get_env_state(self) -> JsonDict:
+        """Return the active segment's state with the key `chain`. No verdict is in it."""
+        play = self._playing("get_env_state")
+        state = self._segments[play.active].get_env_state()
+        return with_chain(state, segment=play.active, segments=len(self._segments), visited=play.visited)
+
+    def env_state_schema(self) -> str:
+        """Return the segments' descriptions as one; a key that not all of them have is optional."""
+        return merged_schema([segment.env_state_schema() for segment in self._segments])
+
+    def reference_solution(self) -> list[Action] | None:
+        """Return the segments' solutions one after the other; None unless the chain is serial and all have one."""
+        solutions = [segment.reference_solution() for segment in self._segments]
+        if not isinstance(self.options.router, Serial) or None in solutions:
+            return None
+        return [
+            action.model_copy(update={"name": self._tools.offered_name(action.name, index)})
+            for index, solution in enumerate(solutions)
+            for action in solution or ()
+        ]
+
+    # --- as data -----------------------------------------------------------------------------------------------------
+
+    def save_state(self) -> JsonDict:
+        """Return the options, without the segments."""
+        return self.options.model_dump(mode="json")
+
+    @classmethod
+    def from_state(cls, state: JsonDict, segments: Sequence[ActionableEnv] | None = None, **options: Any) -> Self:
+        """Make a Chain of `segments` from what `save_state` returned. Keys left out have their defaults."""
+        if segments is None or options:
+            raise SpecError("a chain joins segments and takes no options beside its state")
+        known = ChainOptions.of(state)
+        return cls(
+            segments,
+            known.router,
+            max_steps=known.max_steps,
+            strict=known.strict,
+            handoff=known.handoff,
+            tool_clashes=known.tool_clashes,
+        )
+
+    @property
+    def node(self) -> StackNode:
+        """This chain and its segments, as data."""
+        nodes = tuple(segment.node for segment in self._segments)
+        return ChainedNode(component=self.tag, state=self.save_state(), segments=nodes)
+
+    def children(self) -> tuple[ActionableEnv, ...]:
+        """Return the segments."""
+        return tuple(self._segments)
+
+    def replace_child(self, index: int, env: ActionableEnv) -> None:
+        """Put `env` in the place of segment `index`."""
+        if not 0 <= index < len(self._segments):
+            raise IndexError(f"chain has segments 0 to {len(self._segments) - 1}, not {index}")
+        self._segments[index] = env
+
+    def attach(self, sink: TraceSink, number: int) -> None:
+        """Report to `sink` from now on, as `chain#number`."""
+        self.sink = sink
+        self.label = f"{self.tag}#{number}"
+
+    # --- one step ----------------------------------------------------------------------------------------------------
+
+    def _misplaced(self, play: _Play, action: Action, segment: int) -> str:
+        """Say why `segment` cannot take the action; empty where it can, or where only the segment itself can tell."""
+        here = f"you are on task {play.active + 1} of {len(self._segments)}"
+        if play.verdicts[segment] is not None:
+            return f"task {segment + 1} is over; {here}"
+        owners = self._tools.owners(action.name)
+        if segment in owners or not (owners or self._tools.is_renamed(action.name)):
+            return ""
+        where = f"belongs to task {' and '.join(str(owner + 1) for owner in owners)}" if owners else "is ambiguous"
+        return f"{action.name!r} {where}; {here}, whose tools are: {', '.join(self._tools.of_segment(play.active))}"
+
+    def _refused(self, reason: str) -> EnvResponse:
+        current = self.observe()
+        shown = Observation(text=f"{reason}\n\n{current.text}", data=current.data)
+        return EnvResponse(observation=shown, info={"refused": reason})
+
+    def _act(self, play: _Play, action: Action) -> EnvResponse:
+        response = self._segments[play.active].step(self._translated(action, play.active))
+        play.acted_in = play.active
+        return response
+
+    def _translated(self, action: Action, segment: int) -> Action:
+        name = self._tools.inner_name(action.name, segment) or action.name
+        return action if name == action.name else action.model_copy(update={"name": name})
+
+    def _settle(self, play: _Play, action: Action, response: EnvResponse, entered: Observation | None) -> EnvResponse:
+        """Judge a segment that is over, follow the router, and mask what concerns the segment alone."""
+        left = play.active
+        over = response.terminated or response.truncated
+        if over:
+            play.verdicts[left] = self._segments[left].evaluate()
+        executed = not (response.info.get("refused") or response.info.get("blocked"))
+        play.recent.append(response.observation.text)
+        route = self.options.router.after(action if executed else None, play.situation())
+        spent = play.max_steps is not None and play.steps >= play.max_steps
+        shown = response.observation
+        if isinstance(route, Switch) and not spent:
+            shown = self._enter(play, route.segment)
+        handed_over = entered is not None or play.active != left
+        if entered is not None:
+            shown = _joined(entered, shown)
+        if handed_over:
+            play.shown = shown
+        elif executed:
+            play.shown = None
+        ended = isinstance(route, End)
+        play.ended = ended or spent
+        changes: JsonDict = {"segment": left, "over": over, "active": play.active}
+        return EnvResponse(
+            observation=shown.model_copy(deep=True),
+            reward=response.reward,
+            terminated=ended and response.terminated,
+            truncated=response.truncated if ended else spent,
+            info={**response.info, "chain": cast("JsonValue", changes)} if over or handed_over else response.info,
+        )
+
+    def _enter(self, play: _Play, segment: int) -> Observation:
+        """Make `segment` the active one, resetting it on its first visit; return what the policy is shown of that."""
+        left, env, returning = play.active, self._segments[segment], segment in play.visited
+        if returning:
+            current = env.observe()
+        else:
+            current = env.reset(play.seed, copy.deepcopy(play.options)).observation
+            play.visited.append(segment)
+        play.active = segment
+        play.steps_here = 0
+        self._tools = self._unite_tools()
+        verdict = play.verdicts[left]
+        why = "left" if verdict is None else "won" if verdict.success else "lost"
+        detail = f"segment {left} -> {segment} ({left} was {why})"
+        self.sink.event(ComponentEvent(component=self.label, kind="switched_segment", detail=detail))
+        shown = self.options.handoff.compose(
+            current,
+            last=left,
+            following=segment,
+            count=len(self._segments),
+            returning=returning,
+            recent=tuple(play.recent),
+        )
+        play.recent.clear()
+        play.recent.append(current.text)
+        return shown
+
+    def _unite_tools(self) -> ToolUnion:
+        return ToolUnion([segment.tool_schemas() for segment in self._segments], self.options.tool_clashes)
+
+    def _playing(self, call: str) -> _Play:
+        if self._closed:
+            raise LifecycleError(f"chain: {call} after close; make a new chain")
+        if self._play is None:
+            raise LifecycleError(f"chain: {call} before reset; call reset() first")
+        return self._play
+
+
+def _joined(first: Observation, second: Observation) -> Observation:
+    carried = {key: value for key, value in first.data.items() if key == "handoff"}
+    return Observation(text=f"{first.text}\n\n{second.text}", data={**carried, **second.data})

@@ -1,0 +1,81 @@
+"""The state of a Chain and its description: the active segment's, with one reserved key `chain`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from envharness.core.errors import SpecError
+from envharness.core.types import JsonDict
+
+CHAIN_KEY = "chain"
+_HEADER = re.compile(r"^(?P<name>\w+)(?P<optional>\?)?: (?P<type>[^-]+?)(?: - (?P<meaning>.*))?$")
+_CHAIN_LINES = """\
+chain: dict[any] - where the chain of tasks stands
+    segment: int - 0-based index of the task that is played; the other keys are that task's own
+    segments: int - how many tasks there are
+    visited: list[int] - the tasks started so far
+    inner: dict[any] - the same of a chain inside the active task; absent where there is none"""
+
+
+@dataclass
+class _Key:
+    type: str
+    optional: bool
+    meaning: str
+    prose: list[str] = field(default_factory=list[str])
+
+
+def with_chain(state: JsonDict, *, segment: int, segments: int, visited: Sequence[int]) -> JsonDict:
+    """Return the active segment's state with the reserved key; what a chain inside put there moves to `inner`."""
+    position: JsonDict = {"segment": segment, "segments": segments, "visited": list(visited)}
+    if CHAIN_KEY in state:
+        position["inner"] = state[CHAIN_KEY]
+    return {**state, CHAIN_KEY: position}
+
+
+def without_chain(state: JsonDict) -> tuple[int, JsonDict]:
+    """Undo `with_chain`: return the segment, and the state as that segment gave it."""
+    position = state.get(CHAIN_KEY)
+    segment = position.get("segment") if isinstance(position, dict) else None
+    if not isinstance(position, dict) or not isinstance(segment, int):
+        raise SpecError("not the state of a chain: no key 'chain' with a segment", place="state")
+    inner = {key: value for key, value in state.items() if key != CHAIN_KEY}
+    if "inner" in position:
+        inner[CHAIN_KEY] = position["inner"]
+    return segment, inner
+
+
+def merged_schema(texts: Sequence[str]) -> str:
+    """Return the description of the state of a chain whose segments describe theirs by `texts`."""
+    parsed = [_parse(text) for text in texts]
+    names = [name for keys in parsed for name in keys if name != CHAIN_KEY]
+    lines = [line for name in dict.fromkeys(names) for line in _lines(name, parsed)]
+    return "\n".join([*lines, _CHAIN_LINES])
+
+
+def _lines(name: str, parsed: Sequence[dict[str, _Key]]) -> list[str]:
+    having = {number: keys[name] for number, keys in enumerate(parsed, start=1) if name in keys}
+    versions = list(having.values())
+    kinds = " | ".join(dict.fromkeys(key.type for key in versions))
+    optional = "?" if len(having) < len(parsed) or any(key.optional for key in versions) else ""
+    if len(having) == len(parsed) and all(key == versions[0] for key in versions):
+        meaning, prose = versions[0].meaning, versions[0].prose
+    else:
+        meaning = "; ".join(f"task {number}: {key.meaning or key.type}" for number, key in having.items())
+        prose = [line for key in versions for line in key.prose]
+    return [f"{name}{optional}: {kinds}" + (f" - {meaning}" if meaning else ""), *dict.fromkeys(prose)]
+
+
+def _parse(text: str) -> dict[str, _Key]:
+    keys: dict[str, _Key] = {}
+    current: _Key | None = None
+    for line in text.splitlines():
+        match = _HEADER.match(line)
+        if match is not None:
+            current = _Key(match["type"], match["optional"] is not None, match["meaning"] or "")
+            keys[match["name"]] = current
+        elif current is not None and line.strip():
+            current.prose.append(line)
+    return keys
