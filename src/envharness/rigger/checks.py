@@ -131,7 +131,9 @@ def check_solvable(tried: Sequence[Episode]) -> CheckResult:
     """Whether one of the known wins (the reference first) still verifies through the wrapped environment."""
     won = next((episode for episode in tried if episode.success), None)
     if won is not None:
-        return CheckResult(id="reference_solves", passed=True, detail=f"known win {won.index} in {len(won.steps)} turns")
+        return CheckResult(
+            id="reference_solves", passed=True, detail=f"known win {won.index} in {len(won.steps)} turns"
+        )
     reasons = "; ".join(f"known win {e.index}: {e.outcome.reason} {e.outcome.detail}".strip() for e in tried)
     return CheckResult(id="reference_solves", passed=False, detail=reasons)
 

@@ -120,7 +120,9 @@ def stops_early(episodes: Sequence[Episode], tools: Sequence[ToolSchema]) -> Fin
     del tools
     lost = [e for e in episodes if e.valid and not e.success]
     hits = [e for e in lost if e.outcome.reason in {"stopped", "ended"}]
-    evidence = [_where(e, len(e.steps), len(e.steps), f"ended by the policy's own choice ({e.outcome.reason})") for e in hits]
+    evidence = [
+        _where(e, len(e.steps), len(e.steps), f"ended by the policy's own choice ({e.outcome.reason})") for e in hits
+    ]
     return Finding(_share(len(hits), len(episodes)), evidence)
 
 
@@ -153,7 +155,9 @@ def reads_only_the_start(episodes: Sequence[Episode], tools: Sequence[ToolSchema
                 if len(shown) < LONG_TEXT or place < 0 or len(str(value)) < 2:  # noqa: PLR2004  a letter is anywhere
                     continue
                 early, late = (early + 1, late) if 2 * place < len(shown) else (early, late + 1)
-                evidence.append(_where(episode, step.step, step.step, f"{value!r} at character {place} of {len(shown)}"))
+                evidence.append(
+                    _where(episode, step.step, step.step, f"{value!r} at character {place} of {len(shown)}")
+                )
             shown = step.shown.text
     share = _share(early, early + late)
     return Finding(max(0.0, 2 * share - 1), evidence if share > 0.5 else [])  # noqa: PLR2004  one half is chance

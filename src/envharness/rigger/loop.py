@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from envharness.core.spec import StackSpec
 from envharness.rigger.config import DesignerConfig, RigConfig
 from envharness.rigger.designers.base import build_designer
 from envharness.rigger.driver import Driver
@@ -15,7 +16,7 @@ from envharness.rigger.records import RigSummary, TaskResult
 from envharness.rigger.results import load_results, put_result, put_summary, summarise
 from envharness.rigger.stacks import base_stacks, export_stacks
 from envharness.rollouts.engine import Engine
-from envharness.rollouts.progress import Progress
+from envharness.rollouts.progress import Progress, SilentProgress
 from envharness.store.database import RunStore
 
 NULL = "identity"
@@ -41,17 +42,18 @@ def rig(
     if config.null and config.designer.id != NULL:
         designers.append(DesignerConfig(id=NULL))
     views = _views(config)
-    driver = Driver(store, engine)
-    _attach(driver, progress)
+    progress = progress or SilentProgress()
+    progress.begin("tasks", len(views) * len(designers))
+    driver = Driver(store, engine, on_episode=lambda phase, _: progress.advance(0, note=phase))
     for name, result in driver.run(_plans(config, designers, views, unsafe_hooks=unsafe_hooks)):
         put_result(store, name, result)
+        progress.advance(1)
+        progress.say(f"{name} {result.task}: {result.status}, {result.reason}")
     return _finish(config, designers, store, time.monotonic() - started)
 
 
 def _views(config: RigConfig) -> list[TaskView]:
     """Read what every task says about itself. The first stack built lists the tasks."""
-    from envharness.core.spec import StackSpec
-
     with StackSpec.environment(config.environment.id, **config.environment.options).build() as env:
         tasks = config.choose_tasks(env.list_tasks())
     stacks = base_stacks(config, tasks)
@@ -77,18 +79,12 @@ def _plans(
             yield designer.id, planner.plan()
 
 
-def _attach(driver: Driver, progress: Progress | None) -> None:
-    raise NotImplementedError
-
-
 def _finish(config: RigConfig, designers: list[DesignerConfig], store: RunStore, seconds: float) -> RigSummary:
     """Sum up, keep the figures of each designer, export the accepted stacks."""
     results: dict[str, list[TaskResult]] = {d.id: load_results(store, d.id) for d in designers}
     null = results.get(NULL, [])
     summaries = {
-        name: summarise(
-            found, null, band=config.band, designer=name, seconds=seconds, run_dir=str(store.folder)
-        )
+        name: summarise(found, null, band=config.band, designer=name, seconds=seconds, run_dir=str(store.folder))
         for name, found in results.items()
     }
     for name, summary in summaries.items():

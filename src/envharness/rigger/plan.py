@@ -132,9 +132,7 @@ class TaskPlanner:
         }
         return result.model_copy(update=update)
 
-    def _round(
-        self, evidence: Evidence, number: int
-    ) -> Generator[Batch, list[Episode], tuple[Evidence, Round | None]]:
+    def _round(self, evidence: Evidence, number: int) -> Generator[Batch, list[Episode], tuple[Evidence, Round | None]]:
         """Write and validate once. Candidates that fail a free check are written anew, a bounded number of times."""
         entry: Round | None = None
         for attempt in range(self.config.check_retries + 1):

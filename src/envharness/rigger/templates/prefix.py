@@ -20,7 +20,9 @@ def build(evidence: Evidence, magnitude: float) -> Candidate | None:
     amount = magnitude * (len(plan) - 1)
     played = min(int(amount), len(plan) - 1)
     share = amount - played
-    contract = hint_source(evidence, plan[played:], share, key_of(evidence, "prefix")) if share >= SMALLEST_SHARE else ""
+    contract = (
+        hint_source(evidence, plan[played:], share, key_of(evidence, "prefix")) if share >= SMALLEST_SHARE else ""
+    )
     if not played and not contract:
         return None
     return Candidate(

@@ -61,6 +61,10 @@ def remind_tried(evidence: Evidence, magnitude: float) -> Candidate:
 
 
 REMIND = (
-    Template("remind_task", "the screen repeats the task", "scaffold", ("revisits_states", "runs_out_of_steps"), remind_task),
-    Template("remind_tried", "the screen lists vain calls", "scaffold", ("repeats_actions", "ignores_refusals"), remind_tried),
+    Template(
+        "remind_task", "the screen repeats the task", "scaffold", ("revisits_states", "runs_out_of_steps"), remind_task
+    ),
+    Template(
+        "remind_tried", "the screen lists vain calls", "scaffold", ("repeats_actions", "ignores_refusals"), remind_tried
+    ),
 )
