@@ -9,10 +9,10 @@ from fractions import Fraction
 
 from envharness.bridges.toy24.arithmetic import Operation, read_number
 
-_NUMBER = r"-?\d+(?:/\d+)?"
+_NUMBER = r"-?[0-9]+(?:/[0-9]+)?"
 _HAND = re.compile(r"numbers?(?: left)?(?: \((?P<count>[^)\n]*)\))?(?::| are) *(?P<list>[^\n]*)", re.IGNORECASE)
 _LIST = re.compile(rf"(?:among|:) (?P<list>(?:{_NUMBER}|\[[^\]\n]*\])(?:, [^\n,]+)+)")
-_TARGET = re.compile(r"(?:target\D{0,12}|make )(?P<target>\d+)", re.IGNORECASE)
+_TARGET = re.compile(r"(?:target\D{0,12}|make )(?P<target>[0-9]{1,40})", re.IGNORECASE)
 _BAD_NEWS = re.compile(
     r"nothing happens|fail|block|refus|error|denied|forbid|not allowed|cannot|can't|unable|unavailable|try again"
     r"|no longer|must (?:first|not)|there is no\b|has no effect|limit",
