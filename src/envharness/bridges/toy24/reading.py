@@ -20,17 +20,19 @@ _BAD_NEWS = re.compile(
 )
 _HINT = re.compile(r"\bhints?\b[^:\n]{0,40}:(?P<body>[^\n]*)|\badvice:(?P<advice>[^\n]*)", re.IGNORECASE)
 # A minus or a slash without spaces belongs to a number.
-_INFIX = re.compile(rf"(?P<left>{_NUMBER})(?: *(?=[+*×÷])| +(?=[-/] ))(?P<operation>[-+*/×÷]) *(?P<right>{_NUMBER})")
+_INFIX = re.compile(
+    rf"(?P<left>{_NUMBER})(?: *(?=[+*\u00d7\u00f7])| +(?=[-/] ))(?P<operation>[-+*/\u00d7\u00f7]) *(?P<right>{_NUMBER})"
+)
 _IS = r"[\s\"':=(]+"
 _FIELDS = re.compile(
-    rf"left{_IS}(?P<left>{_NUMBER}).*?operation{_IS}(?P<operation>[-+*/×÷]).*?right{_IS}(?P<right>{_NUMBER})"
+    rf"left{_IS}(?P<left>{_NUMBER}).*?operation{_IS}(?P<operation>[-+*/\u00d7\u00f7]).*?right{_IS}(?P<right>{_NUMBER})"
 )
 _WORDS: dict[str, Operation] = {
     "add": "+", "plus": "+", "sum": "+", "subtract": "-", "minus": "-", "difference": "-", "times": "*",
     "multiply": "*", "multiplication": "*", "product": "*", "divide": "/", "division": "/", "quotient": "/",
     "addition": "+", "subtraction": "-",
 }  # fmt: skip
-_SIGNS: dict[str, Operation] = {"+": "+", "-": "-", "*": "*", "/": "/", "×": "*", "÷": "/"}
+_SIGNS: dict[str, Operation] = {"+": "+", "-": "-", "*": "*", "/": "/", "\u00d7": "*", "\u00f7": "/"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class Reading:
 
 def read(text: str, tools: Iterable[str]) -> Reading:
     """Read a screen. Never fails: what is not there is None, 0 or empty."""
-    head = text.split("Target:")[0]
+    head = text.split("Target:", maxsplit=1)[0]
     bad_news = _BAD_NEWS.search(head) is not None
     numbers, missing = _read_hand(text)
     target = _TARGET.search(text)
@@ -118,5 +120,5 @@ def _read_operation(body: str) -> Operation | None:
         for name, operation in _WORDS.items():
             if word == name or (word.startswith(name) and len(name) > 3):  # noqa: PLR2004  "divides", not "added"
                 return operation
-    sign = re.search(r"(?<![\w-])[-+*/×÷](?![\w-])", body)
+    sign = re.search(r"(?<![\w-])[-+*/\u00d7\u00f7](?![\w-])", body)
     return _SIGNS[sign[0]] if sign else None
