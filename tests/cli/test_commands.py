@@ -172,7 +172,7 @@ def test_an_interrupted_run_leaves_no_process_and_goes_on(tmp_path: Path, capsys
     process = subprocess.Popen(
         command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
-    database = tmp_path / "run" / "run.sqlite"
+    database = tmp_path / "run" / "run.sqlite3"
     deadline = time.monotonic() + 30
     while not database.exists() and time.monotonic() < deadline:
         time.sleep(0.1)

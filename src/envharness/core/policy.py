@@ -66,7 +66,7 @@ class PolicySpec(BaseModel):
         return policy
 
     def check(self) -> None:
-        """Raise where this policy cannot be made (unknown id, broken plug-in, wrong option), before anything is paid."""
+        """Raise where this policy cannot be made (unknown id, broken plug-in, wrong option), before it costs."""
         try:
             self.build(0)
         except (TypeError, ValueError) as error:
