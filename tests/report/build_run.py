@@ -192,10 +192,10 @@ def put_summary(store: RunStore, designer: str, *, seconds: float = 72.0) -> Non
     store.put_record("summary", designer, cast("JsonDict", summary.model_dump(mode="json")))
 
 
-def put_episodes(store: RunStore, found: TaskResult, *, hostile: list[TraceStep] | None = None) -> None:
+def put_episodes(store: RunStore, found: TaskResult, *, steps: list[TraceStep] | None = None) -> None:
     """Store five episodes under the keys the result names: the first wins, the others lose."""
     for index in range(5):
-        played = episode(found.task, won=index == 0, index=index, steps=hostile)
+        played = episode(found.task, won=index == 0, index=index, steps=steps)
         store.put_episode(f"{found.task}-{index}", "rig", played)
 
 

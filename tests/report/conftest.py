@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from build_run import sample_run
 
 from envharness.store.database import RunStore
+from report.build_run import sample_run
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ import re
 from xml.etree import ElementTree as ET
 
 import pytest
-from build_run import measured
 from hypothesis import given
 from hypothesis import strategies as st
 
 from envharness.report.figures import Bar, distribution, distribution_panel, rate_strip, share_bar
 from envharness.report.markup import Html
 from envharness.report.numbers import Band, Share
+from report.build_run import measured
 
 BAND = Band(0.4, 0.6)
 MEASUREMENTS = st.integers(1, 100).flatmap(lambda asked: st.builds(measured, st.integers(0, asked), st.just(asked)))

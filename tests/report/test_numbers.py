@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from build_run import measured, result
 from hypothesis import given
 from hypothesis import strategies as st
 
 from envharness.report.numbers import Band, Share, count_rollouts, summarise, wilson
+from report.build_run import measured, result
 
 BAND = Band(0.4, 0.6)
 
@@ -96,4 +96,4 @@ def test_flaws_found_and_flaws_only_looked_for() -> None:
     tasks = [result("a", 5, 3), result("b", 5), result("c", 5, flaw="repeats_actions"), result("d", 5, flaw="none")]
     flaws = {flaw.flaw: (flaw.tasks, flaw.accepted, round(flaw.mean_score, 2)) for flaw in summarise(tasks, BAND).flaws}
     assert flaws == {"leans_on_action": (2, 1, 0.8), "repeats_actions": (1, 0, 0.3), "stops_early": (0, 0, 0.1)}
-    assert list(flaws)[0] == "leans_on_action"
+    assert next(iter(flaws)) == "leans_on_action"

@@ -14,13 +14,14 @@ from envharness.report.markup import Html, join, tag
 from envharness.report.numbers import Band, Figures, Share, deciding_measurement
 from envharness.report.run import DesignerRun, Run, load_run
 from envharness.report.tasks import TaskPage, task_section
-from envharness.report.text import counted, duration, percent, visible_line, words
+from envharness.report.text import counted, cut, duration, percent, visible_line, words
 from envharness.report.trajectory import caps_for
 from envharness.report.weaknesses import Weakness, declared_weaknesses
 from envharness.store.database import RunStore
 
 # Escaping keeps a trace from being markup; this keeps the page harmless even if that ever failed.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+_CONFIGURATION_LIMIT = 40_000
 _STATUSES = ("accepted", "in_band_already", "rejected", "invalid")
 
 
@@ -264,7 +265,7 @@ def _tasks(run: Run) -> Html:
 
 
 def _configuration(run: Run) -> Html:
-    text = json.dumps(run.config, indent=2, ensure_ascii=False)
+    text = cut(json.dumps(run.config, indent=2, ensure_ascii=False), _CONFIGURATION_LIMIT)
     return tag(
         "section",
         tag("h2", "Configuration"),

@@ -139,7 +139,7 @@ def _round(entry: Round) -> Html:
         tag(
             "li",
             tag("span", "✓" if check.passed else "✗", class_="good" if check.passed else "bad", aria_hidden="true"),
-            f" {words(check.id)}: {'passed' if check.passed else 'failed'}",
+            f" {words(cut(check.id, NAME_LIMIT))}: {'passed' if check.passed else 'failed'}",
             f": {cut(check.detail, PROSE_LIMIT)}" if check.detail else None,
         )
         for check in entry.checks
@@ -150,7 +150,11 @@ def _round(entry: Round) -> Html:
             "summary",
             tag("span", f"Round {entry.number}"),
             tag("span", entry.decision, class_=f"badge {DECISION_STYLE[entry.decision]}"),
-            tag("span", f"{outcome} · {words(entry.verdict)}" if entry.verdict else outcome, class_="muted"),
+            tag(
+                "span",
+                f"{outcome} · {words(cut(entry.verdict, NAME_LIMIT))}" if entry.verdict else outcome,
+                class_="muted",
+            ),
         ),
         tag(
             "div",
@@ -158,7 +162,7 @@ def _round(entry: Round) -> Html:
             _candidate(entry.candidate),
             tag("h6", "Free checks") if checks else None,
             tag("ul", checks, class_="checks") if checks else None,
-            tag("h6", "Told to the next round") if entry.feedback else None,
+            tag("h6", "Feedback") if entry.feedback else None,
             tag("p", cut(entry.feedback, PROSE_LIMIT), class_="prose") if entry.feedback else None,
             class_="body",
         ),
@@ -170,10 +174,10 @@ def _round(entry: Round) -> Html:
 def _candidate(candidate: Candidate) -> Html:
     facts: list[str] = []
     if candidate.template:
-        facts.append(f"template {candidate.template}")
+        facts.append(f"template {cut(candidate.template, NAME_LIMIT)}")
     if candidate.magnitude is not None:
         facts.append(f"magnitude {candidate.magnitude:.3g}")
-    facts += [f"{key} = {value}" for key, value in candidate.parameters.items()]
+    facts += [cut(f"{key} = {value}", NAME_LIMIT) for key, value in candidate.parameters.items()]
     stage, contract = candidate.in_env_actions, candidate.contract_source
     return join(
         tag("p", cut(" · ".join(facts), PROSE_LIMIT), class_="facts") if facts else None,

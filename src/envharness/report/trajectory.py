@@ -10,8 +10,11 @@ from envharness.report.markup import Child, Html, escape, join, tag
 from envharness.report.source import call
 from envharness.report.text import counted, cut, duration, words
 
-PAGE_CHARACTERS = 6_000_000
-"""About how much trajectory text a page may hold, so that a browser still opens it."""
+PAGE_CHARACTERS = 5_000_000
+"""About how much of trajectories a page may hold, so that a browser still opens it."""
+_TURN_MARKUP = 400
+_TURN_CHARACTERS = 1_200
+"""Markup of a turn, and the least that is worth showing of one: its markup and three short texts."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +27,12 @@ class Caps:
 
 
 def caps_for(tasks: int) -> Caps:
-    """Share the page's room among the tasks: fewer characters a text where there are many, never under 240."""
+    """Share the page's room among the tasks, two trajectories each: first the texts get shorter, then turns go."""
     full = Caps()
-    texts = max(tasks, 1) * 2 * (full.head + full.tail) * 2
-    return Caps(text=max(240, min(full.text, PAGE_CHARACTERS // texts)))
+    room = PAGE_CHARACTERS // (2 * max(tasks, 1))
+    turns = max(6, min(room // _TURN_CHARACTERS, full.head + full.tail))
+    text = max(240, min((room // turns - _TURN_MARKUP) // 3, full.text))
+    return Caps(head=turns - turns // 3, tail=turns // 3, text=text)
 
 
 def choose_pair(keys: Sequence[str], fetch: Callable[[str], Episode | None]) -> list[Episode]:
@@ -63,7 +68,7 @@ def comparison(episodes: Sequence[Episode], identifier: str, caps: Caps) -> Html
 
 
 def trajectory(episode: Episode, caps: Caps) -> Html:
-    """Show one episode from its start to its verdict."""
+    """Show one episode from its start to its verdict. Rollouts and turns count from 0, as a diagnosis cites them."""
     steps = episode.steps
     if len(steps) > caps.head + caps.tail:
         gone = len(steps) - caps.head - caps.tail
@@ -91,7 +96,7 @@ def outcome_badge(episode: Episode) -> Html:
 
 
 def _heading(episode: Episode) -> Html:
-    facts = [f"rollout {episode.index + 1}", counted(len(episode.steps), "turn"), duration(episode.seconds)]
+    facts = [f"rollout {episode.index}", counted(len(episode.steps), "turn"), duration(episode.seconds)]
     if episode.usage.calls:
         facts.append(f"{episode.usage.prompt + episode.usage.completion:,} tokens")
     return tag("h5", outcome_badge(episode), " ", tag("span", " · ".join(facts), class_="muted"))
@@ -103,7 +108,7 @@ def _ending(episode: Episode, caps: Caps) -> Html:
         parts.append(f"verifier: {'success' if episode.evaluation.success else 'no success'}")
         parts.append(f"score {episode.evaluation.score:.2f}")
     if episode.outcome.reason:
-        parts.append(words(episode.outcome.reason))
+        parts.append(words(cut(episode.outcome.reason, caps.text)))
     if episode.outcome.detail:
         parts.append(cut(episode.outcome.detail, caps.text))
     notes = [tag("li", cut(note, caps.text)) for note in episode.notes[:10]]
@@ -135,7 +140,7 @@ def _step(step: TraceStep, caps: Caps) -> Html:
     what = tag("span", "stops", class_="call") if step.stopped and step.action is None else call(step.action)
     return tag(
         "li",
-        tag("p", tag("span", str(step.step + 1), class_="turn"), what, _flags(step), class_="act"),
+        tag("p", tag("span", str(step.step), class_="turn"), what, _flags(step), class_="act"),
         _words_of_policy(step.text, caps),
         tag("p", f"blocked: {cut(step.blocked, caps.text)}", class_="note bad") if told else None,
         tag("p", f"refused: {cut(step.refused, caps.text)}", class_="note warn") if step.refused else None,

@@ -72,12 +72,12 @@ def declared_weaknesses(policy: JsonValue) -> tuple[Weakness, ...]:
 
 
 def _declaring_module(policy_module: str) -> ModuleType | None:
-    """Return the module that holds the policy's WEAKNESSES, or None."""
-    sibling = f"{policy_module.rpartition('.')[0]}.weaknesses"
+    """Return the module that holds the policy's WEAKNESSES, or None; a module of that name is asked first."""
     modules = [sys.modules.get(policy_module)]
-    try:
-        modules.append(import_module(sibling))
-    except ModuleNotFoundError as error:
-        if error.name != sibling:
-            raise
+    if package := policy_module.rpartition(".")[0]:
+        try:
+            modules.insert(0, import_module(f"{package}.weaknesses"))
+        except ModuleNotFoundError as error:
+            if error.name != f"{package}.weaknesses":
+                raise
     return next((module for module in modules if module is not None and "WEAKNESSES" in vars(module)), None)

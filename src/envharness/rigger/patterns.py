@@ -88,7 +88,7 @@ def usage(episodes: Sequence[Episode], tools: Sequence[ToolSchema]) -> list[tupl
         for argument in sorted({argument for call in calls for argument in call.kwargs}):
             words = Counter(leading(call.kwargs.get(argument)) for call in calls)
             words.pop(None, None)
-            if 1 < len(words) and not _names_things(argument, words, tools, tool):
+            if len(words) > 1 and not _names_things(argument, words, tools, tool):
                 for word, count in words.items():
                     if word is not None:
                         counts[ActionPattern(tool=tool, argument=argument, word=word)] = count

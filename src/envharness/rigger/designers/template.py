@@ -32,9 +32,15 @@ class TemplateDesigner:
             if current is not None and (candidate := _refined(current, evidence, last)) is not None:
                 return candidate
         tried = {entry.candidate.template for entry in evidence.rounds}
-        return _first_of((template for template in ranked if template.id not in tried), evidence) or _deeper(
-            ranked, evidence
-        )
+        untried = [template for template in ranked if template.id not in tried]
+        promising = [template for template in untried if appeal(template, evidence.diagnosis) >= PROMISING]
+        return _first_of(promising, evidence) or _deeper(ranked, evidence) or _first_of(untried, evidence)
+
+
+PROMISING = 0.4
+"""An untried type of less appeal waits until the magnitudes of the tried ones are used up."""
+CHECKS_LOST = 3
+"""A type that failed this many free checks without one paid round is given up: its window is too narrow to find."""
 
 
 def choose_templates(only: Sequence[str] | None) -> tuple[Template, ...]:
@@ -68,13 +74,20 @@ def appeal(template: Template, diagnosis: Diagnosis) -> float:
 def _refined(template: Template, evidence: Evidence, last: Round) -> Candidate | None:
     """Return the same type at another magnitude, or None where the type is to be given up."""
     failed = next((check.id for check in last.checks if not check.passed), None)
-    keeps = last.verdict in {"too_easy", "too_hard", "unsolvable"} or failed == "changes_something"
-    if not keeps:
-        return None
-    return _at_next_magnitude(template, evidence)
+    # A magnitude without effect ends a type, unless another magnitude of it has had one: then it was too small.
+    moved = any(e.verdict in MOVED for e in evidence.rounds if e.candidate.template == template.id and e.measured)
+    keeps = last.verdict in MOVED or failed == "changes_something" or (last.verdict == "no_movement" and moved)
+    return _at_next_magnitude(template, evidence) if keeps else None
+
+
+MOVED = frozenset({"too_easy", "too_hard", "unsolvable"})
+"""Verdicts that say the type works and the magnitude does not."""
 
 
 def _at_next_magnitude(template: Template, evidence: Evidence) -> Candidate | None:
+    mine = [entry for entry in evidence.rounds if entry.candidate.template == template.id]
+    if len(mine) >= CHECKS_LOST and all(entry.measured is None for entry in mine):
+        return None
     magnitude = next_magnitude(
         responses(template, evidence),
         target=sum(evidence.band) / 2,

@@ -27,8 +27,12 @@ def leaned_on(evidence: Evidence) -> ActionPattern | None:
 
 
 def spared_calls(evidence: Evidence) -> list[str]:
-    """Return the calls of the known win that the policy takes least often, so that one way always stays open."""
-    if not evidence.wins:
+    """Return the calls of the known win that the policy takes least often, so that one way always stays open.
+
+    Where one way is all that is known, nothing is spared: that way is the habit to break, and the free check with the
+    reference solution says whether another one is left.
+    """
+    if len(evidence.wins) < 2:  # noqa: PLR2004  the rarest of one is the habit itself
         return []
     taken = [effective_actions(episode) for episode in evidence.baseline if episode.success]
     rarest = min(evidence.wins, key=lambda win: (taken.count(win), len(win)))

@@ -70,5 +70,6 @@ HINT = Template(
     direction="scaffold",
     flaws=("stops_early", "runs_out_of_steps", "none"),
     build=build,
+    first=0.75,
     appeal=0.4,
 )

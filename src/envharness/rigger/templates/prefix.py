@@ -46,5 +46,6 @@ PREFIX = Template(
     direction="scaffold",
     flaws=("runs_out_of_steps", "revisits_states", "none"),
     build=build,
+    first=0.75,
     appeal=0.3,
 )
