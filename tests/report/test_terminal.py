@@ -38,7 +38,7 @@ def test_task_detail_shows_rounds_and_component(finished_run: RunStore) -> None:
     assert "before 0 %, after 40 %" in text
     assert "re-measured 33 %, outside the band" in text
     assert "Round 2: accept, 2 of 5 won, in band" in text
-    assert "told to the next round: Nothing moved" in text
+    assert "feedback: Nothing moved" in text
     assert 'Stage: combine(left=8, operation="-", right=3)' in text
     assert "def filter_action(self, action, env_state):" in text
 
@@ -46,7 +46,7 @@ def test_task_detail_shows_rounds_and_component(finished_run: RunStore) -> None:
 def test_trajectory_shows_turns_and_loses_its_middle() -> None:
     text = printed(trajectory_text(episode("task", won=False)))
     assert "lost: out of steps" in text
-    assert '3 > combine(left=8, right=2, operation="*")' in text
+    assert '2 > combine(left=8, right=2, operation="*")' in text
     assert "blocked: The multiplication key is stuck." in text
     assert "contract#0 changed observation" in text
     long = episode("task", won=True, steps=[step(number, f"screen {number}.") for number in range(50)])

@@ -61,6 +61,6 @@ def test_the_report_says_which_of_all_were_found(tmp_path: Path) -> None:
         put_result(store, "template", result("a", 5, 3, flaw="repeats_actions"))
         write_report(store, tmp_path / "report.html")
     source = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert f"Of the {len(WEAKNESSES)} weaknesses that the policy declares, 1 were found." in source
+    assert f"1 of the {len(WEAKNESSES)} weaknesses that the policy declares showed in a diagnosis" in source
     assert '<span class="badge good">found</span> <strong>repeats</strong>' in source
     assert '<span class="badge neutral">not found</span> <strong>fears fractions</strong>' in source

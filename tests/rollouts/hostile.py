@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from envharness.core.errors import HookFault, PolicyError, ReplayError, ZygoteError
 from envharness.core.policy import Decision, PolicySpec, Turn
@@ -60,7 +60,8 @@ class Misbehaving(Kitchen):
 
     def get_env_state(self) -> JsonDict:
         self._perhaps("state")
-        return super().get_env_state()
+        # Without the kitchen's clock, which differs between identical runs.
+        return {key: value for key, value in super().get_env_state().items() if key != "clock"}
 
     def evaluate(self) -> EvaluationResult:
         self._perhaps("evaluate")
@@ -98,6 +99,10 @@ def misbehave(how: str, seconds: float) -> None:
         pow(7, 3**17)
     elif how == "exit":
         os._exit(41)
+    elif how == "complain":
+        sys.stderr.write("Traceback of a kind\nSegmentation violation in the renderer\n")
+        sys.stderr.flush()
+        os._exit(3)
     elif how == "sys.exit":
         sys.exit("over")
     elif how == "print":
@@ -198,7 +203,9 @@ def kitchen(**options: Any) -> StackSpec:
 
 
 def script(actions: list[Any] | None = None, **options: Any) -> PolicySpec:
-    return PolicySpec(id="rollouts.hostile:Script", options={"actions": WIN if actions is None else actions, **options})
+    return PolicySpec(
+        id="rollouts.hostile:Script", options={"actions": cast("Any", WIN if actions is None else actions), **options}
+    )
 
 
 def job(stack: StackSpec | None = None, policy: PolicySpec | None = None, index: int = 0, **limits: Any) -> RolloutJob:

@@ -35,6 +35,8 @@ def run(
     from envharness.rollouts.engine import make_engine
     from envharness.rollouts.job import Limits, RolloutJob
 
+    chosen = PolicySpec(id=policy, options=parse_options(policy_option or []))
+    chosen.check()
     stack = stack_of(environment, task, parse_options(option or []))
     with stack.build() as env:
         name = env.task_id
@@ -42,7 +44,7 @@ def run(
         RolloutJob(
             task=name,
             stack=stack,
-            policy=PolicySpec(id=policy, options=parse_options(policy_option or [])),
+            policy=chosen,
             env_seed=derive_seed(seed, "env", name),
             policy_seed=derive_seed(seed, "run", name, index),
             index=index,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-
-from pydantic import JsonValue
+from collections.abc import Sequence
 
 from envharness.core.errors import ConfigError
 from envharness.core.policy import Decision, Turn
@@ -36,19 +35,21 @@ class RandomPolicy:
             return Decision(stop=True)
         if not turn.tools:
             return Decision()
-        tool = self._rng.choice(turn.tools)
-        return Decision(action=Action(name=tool.name, kwargs=self._arguments(tool, turn.observation)))
+        return Decision(action=random_action(turn.tools, turn.observation, self._rng))
 
     async def close(self) -> None:
         """Hold nothing, release nothing."""
 
-    def _arguments(self, tool: ToolSchema, observation: Observation) -> dict[str, JsonValue]:
-        admissible = observation.data.get(ADMISSIBLE)
-        argument = _only_string(tool)
-        if argument is not None and isinstance(admissible, list) and admissible:
-            return {argument: self._rng.choice(admissible)}
-        arguments = sample(tool.parameters, self._rng, words_of(observation))
-        return arguments if isinstance(arguments, dict) else {}
+
+def random_action(tools: Sequence[ToolSchema], observation: Observation, rng: random.Random) -> Action:
+    """Return a call of one of `tools` that its schema allows. Raises IndexError where there is no tool."""
+    tool = rng.choice(tools)
+    admissible = observation.data.get(ADMISSIBLE)
+    argument = _only_string(tool)
+    if argument is not None and isinstance(admissible, list) and admissible:
+        return Action(name=tool.name, kwargs={argument: rng.choice(admissible)})
+    arguments = sample(tool.parameters, rng, words_of(observation))
+    return Action(name=tool.name, kwargs=arguments if isinstance(arguments, dict) else {})
 
 
 def _only_string(tool: ToolSchema) -> str | None:

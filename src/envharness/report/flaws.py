@@ -58,12 +58,7 @@ def _declared(figures: Figures, weaknesses: Sequence[Weakness]) -> Html:
     items = [(weakness, weakness.is_among(names)) for weakness in weaknesses]
     return join(
         tag("h3", "What the policy is known to do"),
-        tag(
-            "p",
-            f"Of the {len(items)} weaknesses that the policy declares, {sum(found for _, found in items)} were found. "
-            "The run was not told of them.",
-            class_="legend",
-        ),
+        tag("p", _declared_summary(items), class_="legend"),
         tag(
             "ul",
             [
@@ -80,3 +75,11 @@ def _declared(figures: Figures, weaknesses: Sequence[Weakness]) -> Html:
             class_="declared",
         ),
     )
+
+
+def _declared_summary(items: Sequence[tuple[Weakness, bool]]) -> str:
+    found = sum(found for _, found in items)
+    text = f"{found} of the {len(items)} weaknesses that the policy declares showed in a diagnosis."
+    if any(not weakness.shows_as for weakness, _ in items):
+        text += " Where the policy does not say what a weakness shows as, names are compared, which may miss some."
+    return text

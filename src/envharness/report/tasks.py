@@ -162,7 +162,7 @@ def _round(entry: Round) -> Html:
             _candidate(entry.candidate),
             tag("h6", "Free checks") if checks else None,
             tag("ul", checks, class_="checks") if checks else None,
-            tag("h6", "Told to the next round") if entry.feedback else None,
+            tag("h6", "Feedback") if entry.feedback else None,
             tag("p", cut(entry.feedback, PROSE_LIMIT), class_="prose") if entry.feedback else None,
             class_="body",
         ),

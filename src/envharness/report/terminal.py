@@ -159,7 +159,7 @@ def _round(entry: Round) -> Padding:
         if not check.passed
     ]
     if entry.feedback:
-        parts.append(paragraph(f"told to the next round: {entry.feedback}", "italic"))
+        parts.append(paragraph(f"feedback: {entry.feedback}", "italic"))
     return Padding(Group(*parts), (1, 0, 0, 2))
 
 
@@ -180,7 +180,7 @@ def trajectory_text(episode: Episode) -> Group:
 
 def _turn(step: TraceStep) -> Group:
     asked = call_text(step.action) if step.action else ("stop" if step.stopped else "no action named")
-    parts: list[RenderableType] = [line(f"{step.step + 1} > {asked}", "bold", TEXT_LIMIT)]
+    parts: list[RenderableType] = [line(f"{step.step} > {asked}", "bold", TEXT_LIMIT)]
     if step.blocked:
         parts.append(line(f"blocked: {step.blocked}", "red", TEXT_LIMIT))
     if step.refused:

@@ -68,7 +68,7 @@ def comparison(episodes: Sequence[Episode], identifier: str, caps: Caps) -> Html
 
 
 def trajectory(episode: Episode, caps: Caps) -> Html:
-    """Show one episode from its start to its verdict."""
+    """Show one episode from its start to its verdict. Rollouts and turns count from 0, as a diagnosis cites them."""
     steps = episode.steps
     if len(steps) > caps.head + caps.tail:
         gone = len(steps) - caps.head - caps.tail
@@ -96,7 +96,7 @@ def outcome_badge(episode: Episode) -> Html:
 
 
 def _heading(episode: Episode) -> Html:
-    facts = [f"rollout {episode.index + 1}", counted(len(episode.steps), "turn"), duration(episode.seconds)]
+    facts = [f"rollout {episode.index}", counted(len(episode.steps), "turn"), duration(episode.seconds)]
     if episode.usage.calls:
         facts.append(f"{episode.usage.prompt + episode.usage.completion:,} tokens")
     return tag("h5", outcome_badge(episode), " ", tag("span", " · ".join(facts), class_="muted"))
@@ -140,7 +140,7 @@ def _step(step: TraceStep, caps: Caps) -> Html:
     what = tag("span", "stops", class_="call") if step.stopped and step.action is None else call(step.action)
     return tag(
         "li",
-        tag("p", tag("span", str(step.step + 1), class_="turn"), what, _flags(step), class_="act"),
+        tag("p", tag("span", str(step.step), class_="turn"), what, _flags(step), class_="act"),
         _words_of_policy(step.text, caps),
         tag("p", f"blocked: {cut(step.blocked, caps.text)}", class_="note bad") if told else None,
         tag("p", f"refused: {cut(step.refused, caps.text)}", class_="note warn") if step.refused else None,

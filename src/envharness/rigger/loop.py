@@ -38,6 +38,7 @@ def rig(
     irreversible environment that cannot be used, and what the designer's or environment's construction raises.
     """
     started = time.monotonic()
+    config.policy.check()
     designers = [config.designer]
     if config.null and config.designer.id != NULL:
         designers.append(DesignerConfig(id=NULL))

@@ -105,8 +105,6 @@ class Channel:
             chunk = self._receive_now()
             if chunk is not None:
                 inbox += chunk
-                if len(inbox) > wanted + _CHUNK + self._frame_bytes:
-                    raise FrameError("more data than a frame may hold")
             elif late:
                 raise ChannelDeadlineError("half a reply came" if inbox else "no reply came")
             elif monotonic() < spin_until:

@@ -71,6 +71,10 @@ class HookSession:
     """The hooks that the contract's class overrides. The others cost nothing and change nothing."""
     class_name: str
     """The contract's class as found in the source: `_Contract` or `_Rules`."""
+    round_trips: int
+    """Exchanges with the hook process so far; loading is one."""
+    pid: int
+    """The hook process."""
 
     def __init__(self, child: HookChild, limits: HookLimits) -> None:
         self._child = child
@@ -80,6 +84,7 @@ class HookSession:
         self._request_id = READY_ID
         self._state_sent: bytes | None = None
         self._closed_because: str | None = None
+        self.pid = child.pid
         self.round_trips = 0
         self.layers: dict[str, str] = {}
         self.missing_layers: dict[str, str] = {}
@@ -100,8 +105,9 @@ class HookSession:
     def after_transition(self, action: Action, response: EnvResponse, state: JsonDict) -> EnvResponse:
         """f_T, then f_O on what it returns, in one round trip; `state` is the one after the step.
 
-        Returns what the hooks propose, all five fields of it, or `response` itself where neither is overridden. Numbers
-        that JSON lacks (NaN, infinities) come back as None from `info` and `data`; a reward must be finite (`SpecError`).
+        Returns what the hooks propose, all five fields of it, or `response` itself where neither is overridden.
+        Numbers that JSON lacks (NaN, infinities) come back as None from `info` and `data`; a reward must be finite,
+        else `SpecError`.
         """
         hooks = [hook for hook in (MODIFY_TRANSITION, FILTER_OBSERVATION) if hook in self.overridden]
         if not hooks:

@@ -98,8 +98,9 @@ class _Worker:
 
     async def _play(self, frame: Frame) -> None:
         job = RolloutJob.model_validate_json(frame.payload)
-        # The last resort against a call that never lets another thread run: needs no Python to end this process.
-        faulthandler.dump_traceback_later(job.limits.episode_seconds + self._orders.grace_seconds, exit=True)
+        # The last resort against a call that never lets another thread run, where no driver is left to end this
+        # process: needs no Python to run, and comes later than the driver would.
+        faulthandler.dump_traceback_later(job.limits.episode_seconds + 2 * self._orders.grace_seconds, exit=True)
         episode = await play(
             job,
             host=self._thread,
