@@ -11,7 +11,6 @@ import os
 import sys
 import traceback
 
-import click
 import typer
 
 from envharness.cli import check, demo, envs, load, report, rig, run_episodes, sandbox, show
@@ -19,6 +18,8 @@ from envharness.cli.output import failure
 from envharness.core.errors import EnvHarnessError
 
 INTERRUPTED = 130
+# Typer carries its own copy of click and exports only some of its errors: this is the base that they share.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     name="envharness",
@@ -57,19 +58,21 @@ def run(arguments: list[str]) -> int:
         if debug:
             traceback.print_exc()
         return _explain(error)
-    return result if isinstance(result, int) else 0
+    code = result if isinstance(result, int) else 0
+    if code == INTERRUPTED:  # Typer turns Ctrl-C into this code, and says nothing
+        return _explain(KeyboardInterrupt())
+    return code
 
 
 def _explain(error: BaseException) -> int:
     """Say in one line what went wrong, and return the exit code."""
     code = 1
     match error:
-        case click.exceptions.Exit():
-            code = error.exit_code
-        case click.ClickException():
-            failure(error.format_message(), hint="see envharness --help")
+        case _UsageError():
+            # Its text without the program's name; `str` of such an error may lack the parameter's.
+            failure(getattr(error, "format_message", error.__str__)(), hint="see envharness --help")
             code = 2
-        case KeyboardInterrupt() | click.Abort():
+        case KeyboardInterrupt() | typer.Abort():
             failure("interrupted; what was finished is kept, the same command goes on from there")
             code = INTERRUPTED
         case BrokenPipeError():

@@ -68,11 +68,11 @@ class Chain(ActionableEnv):
     whole only where the router says so; its verdict is taken at that moment and kept. The episode is a success where
     every required segment is (see the routers), and its score is their mean, 0 for one never reached.
 
-    `max_steps` bounds all steps together, refused ones included; reaching it truncates. It is handed to each segment as
-    the reset option `max_steps`, so that no segment's own limit cuts the whole short; None leaves the segments' own
-    limits in force and adds none. `strict` requires every segment visited, even one that a branch would excuse.
-    `handoff` shapes the observation at a change (see Handoff), `tool_clashes` what happens to tools of one name (see
-    ToolUnion). Raises SpecError where these do not fit together.
+    `max_steps` bounds all steps together, refused ones included; reaching it truncates. It replaces the own limit of
+    each segment whose capabilities have `step_limit_option`; another segment that reaches its own limit is over there
+    and then, and judged. None leaves the segments' own limits in force and adds none. `strict` requires every segment
+    visited, even one that a branch would excuse. `handoff` shapes the observation at a change (see Handoff),
+    `tool_clashes` says what happens to tools of one name (see ToolUnion). Raises SpecError where these do not fit.
     """
 
     tag: ClassVar[str] = "chain"
@@ -107,17 +107,15 @@ class Chain(ActionableEnv):
         """Start with the first segment. The option `max_steps` sets the budget of this episode."""
         if self._closed:
             raise LifecycleError("chain: reset after close; make a new chain")
-        options = copy.deepcopy(options or {})
-        budget = options.get("max_steps", self.options.max_steps)
+        options = dict(options or {})
+        budget = options.pop("max_steps", self.options.max_steps)
         if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget < 1):
             raise SpecError(f"the reset option max_steps must be a positive integer, not {budget!r}")
-        if budget is not None:
-            options["max_steps"] = budget
+        recent: deque[str] = deque(maxlen=max(self.options.handoff.tail_steps, 1))
+        play = _Play(seed, options, budget, [None] * len(self._segments), recent)
         self._play = None
-        response = self._segments[0].reset(seed, copy.deepcopy(options))
-        kept = max(self.options.handoff.tail_steps, 1)
-        recent = deque([response.observation.text], maxlen=kept)
-        self._play = _Play(seed, options, budget, [None] * len(self._segments), recent, visited=[0])
+        response = self._start(play, 0)
+        self._play = play
         self._tools = self._unite_tools()
         return response
 
@@ -200,6 +198,8 @@ class Chain(ActionableEnv):
             fork_safe=all(part.fork_safe for part in parts),
             thread_safe=all(part.thread_safe for part in parts),
             isolated=all(part.isolated for part in parts),
+            seeded=all(part.seeded for part in parts),
+            step_limit_option=True,
             volatile_state_keys=tuple(sorted({key for part in parts for key in part.volatile_state_keys})),
         )
 
@@ -329,6 +329,8 @@ class Chain(ActionableEnv):
             play.shown = None
         ended = isinstance(route, End)
         play.ended = ended or spent
+        if not (over or handed_over or spent):
+            return response
         changes: JsonDict = {"segment": left, "over": over, "active": play.active}
         return EnvResponse(
             observation=shown.model_copy(deep=True),
@@ -338,14 +340,26 @@ class Chain(ActionableEnv):
             info={**response.info, "chain": cast("JsonValue", changes)} if over or handed_over else response.info,
         )
 
+    def _start(self, play: _Play, segment: int) -> ResetResponse:
+        env = self._segments[segment]
+        options = copy.deepcopy(play.options)
+        if play.max_steps is not None and env.capabilities.step_limit_option:
+            options["max_steps"] = play.max_steps
+        response = env.reset(play.seed, options)
+        play.visited.append(segment)
+        play.recent.clear()
+        play.recent.append(response.observation.text)
+        return response
+
     def _enter(self, play: _Play, segment: int) -> Observation:
         """Make `segment` the active one, resetting it on its first visit; return what the policy is shown of that."""
-        left, env, returning = play.active, self._segments[segment], segment in play.visited
+        left, returning, tail = play.active, segment in play.visited, tuple(play.recent)
         if returning:
-            current = env.observe()
+            current = self._segments[segment].observe()
+            play.recent.clear()
+            play.recent.append(current.text)
         else:
-            current = env.reset(play.seed, copy.deepcopy(play.options)).observation
-            play.visited.append(segment)
+            current = self._start(play, segment).observation
         play.active = segment
         play.steps_here = 0
         self._tools = self._unite_tools()
@@ -353,17 +367,14 @@ class Chain(ActionableEnv):
         why = "left" if verdict is None else "won" if verdict.success else "lost"
         detail = f"segment {left} -> {segment} ({left} was {why})"
         self.sink.event(ComponentEvent(component=self.label, kind="switched_segment", detail=detail))
-        shown = self.options.handoff.compose(
+        return self.options.handoff.compose(
             current,
             last=left,
             following=segment,
             count=len(self._segments),
             returning=returning,
-            recent=tuple(play.recent),
+            recent=tail,
         )
-        play.recent.clear()
-        play.recent.append(current.text)
-        return shown
 
     def _unite_tools(self) -> ToolUnion:
         return ToolUnion([segment.tool_schemas() for segment in self._segments], self.options.tool_clashes)

@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from envharness.core.errors import ConfigError
 from envharness.core.registry import load
 from envharness.core.types import Action, Observation, ToolSchema
 from envharness.core.usage import Usage
@@ -63,3 +64,10 @@ class PolicySpec(BaseModel):
         if not isinstance(policy, Policy):
             raise TypeError(f"policy {self.id!r} has no async act() and close(); see envharness.core.policy.Policy")
         return policy
+
+    def check(self) -> None:
+        """Raise where this policy cannot be made (unknown id, broken plug-in, wrong option), before it costs."""
+        try:
+            self.build(0)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"policy {self.id!r}: {str(error).splitlines()[0]}") from error

@@ -110,3 +110,7 @@ class Capabilities(BaseModel):
     """False where instances share a backend, so that parallel rollouts disturb each other."""
     volatile_state_keys: tuple[str, ...] = ()
     """Top-level keys of the state that may differ between identical runs (times, ids)."""
+    seeded: bool = True
+    """False where the seed of reset changes nothing, as in a fixed game; True: another seed gives another start."""
+    step_limit_option: bool = False
+    """True where reset takes the option `max_steps`, which replaces the own step limit for that episode."""

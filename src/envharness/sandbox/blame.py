@@ -12,8 +12,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-STARVED_SHARE = 0.25
-"""A process that got less CPU than this share of its deadline, and is runnable or stopped at the end of it, starved."""
+STARVED_SHARE = 0.05
+"""A process that got less CPU than this share of its deadline, and is runnable or stopped at the end of it, starved.
+
+Small, because an honest hook is done in a fraction of it: one that had more and is not done would not be done with all.
+"""
 
 _WANTS_TO_RUN = "RDTt"  # running or in the queue; waiting for a disk or for memory; stopped by somebody
 

@@ -33,6 +33,7 @@ from envharness.sandbox.protocol import (
     RESTART,
     pack_frame,
     parse_header,
+    yield_processor,
 )
 from envharness.sandbox.state_view import EnvState, Episode
 
@@ -115,6 +116,7 @@ class HookServer:
             action = Action(**request["action"])
             response = self._contract.modify_transition(action, response, self._env_state())
             check_returned(response, (EnvResponse,))
+        info = orjson.Fragment(orjson.dumps(response.info))  # now, so that a fault in it is this hook's
         observation = response.observation
         if FILTER_OBSERVATION in request["hooks"]:
             self._running = FILTER_OBSERVATION
@@ -125,7 +127,7 @@ class HookServer:
                 "reward": response.reward,
                 "terminated": response.terminated,
                 "truncated": response.truncated,
-                "info": response.info,
+                "info": info,
             }
         }
 
@@ -190,6 +192,7 @@ def _receive(channel: socket.socket, inbox: bytearray, wanted: int, *, spin: boo
         try:
             chunk = channel.recv(65536, socket.MSG_DONTWAIT if spin else 0)
         except BlockingIOError:
+            yield_processor()
             spin = monotonic() < give_up
             continue
         except ConnectionResetError:

@@ -7,6 +7,7 @@ Frames from the child never carry a state.
 
 from __future__ import annotations
 
+import os
 import struct
 from dataclasses import dataclass
 
@@ -28,6 +29,12 @@ READY_ID = 0
 HEADER = struct.Struct("<III")
 CONTROL_LENGTH = struct.Struct("<I")
 """The header of a message between worker and zygote, who trust each other: bytes of JSON that follow."""
+
+
+def yield_processor() -> None:
+    """Let the other side run, should it wait for this processor. Spinning without it makes both wait."""
+    if hasattr(os, "sched_yield"):
+        os.sched_yield()
 
 
 class FrameError(ValueError):

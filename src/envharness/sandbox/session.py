@@ -6,6 +6,7 @@ caller's decision.
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
@@ -16,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import orjson
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from envharness.core.errors import (
     EnvHarnessError,
@@ -48,35 +49,11 @@ _REASON_CHARACTERS = 2000
 _DEATH_SECONDS = 5.0
 
 
-class _StrictReply(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+class _Loaded(BaseModel):
+    model_config = ConfigDict(extra="forbid")
 
-
-class _Loaded(_StrictReply):
     class_name: str
     overridden: list[str]
-
-
-class _ProposedAction(_StrictReply):
-    name: str
-    kwargs: dict[str, JsonValue]
-
-
-class _ProposedBlock(_StrictReply):
-    reason: str
-
-
-class _ProposedObservation(_StrictReply):
-    text: str
-    data: dict[str, JsonValue]
-
-
-class _ProposedResponse(_StrictReply):
-    observation: _ProposedObservation
-    reward: float
-    terminated: bool
-    truncated: bool
-    info: dict[str, JsonValue]
 
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -94,6 +71,10 @@ class HookSession:
     """The hooks that the contract's class overrides. The others cost nothing and change nothing."""
     class_name: str
     """The contract's class as found in the source: `_Contract` or `_Rules`."""
+    round_trips: int
+    """Exchanges with the hook process so far; loading is one."""
+    pid: int
+    """The hook process."""
 
     def __init__(self, child: HookChild, limits: HookLimits) -> None:
         self._child = child
@@ -103,6 +84,7 @@ class HookSession:
         self._request_id = READY_ID
         self._state_sent: bytes | None = None
         self._closed_because: str | None = None
+        self.pid = child.pid
         self.round_trips = 0
         self.layers: dict[str, str] = {}
         self.missing_layers: dict[str, str] = {}
@@ -115,30 +97,33 @@ class HookSession:
             return action
         reply = self._call(FILTER_ACTION, {"action": action.model_dump()}, state)
         if "blocked" in reply:
-            return Blocked(reason=self._parse(FILTER_ACTION, reply, "blocked", _ProposedBlock).reason)
-        proposed = self._parse(FILTER_ACTION, reply, "action", _ProposedAction)
-        return Action(name=proposed.name, kwargs=proposed.kwargs, replayed=action.replayed)
+            return self._parse(FILTER_ACTION, reply, "blocked", Blocked)
+        proposed = self._parse(FILTER_ACTION, reply, "action", Action)
+        proposed.replayed = action.replayed  # the Stage's word, never the hook's
+        return proposed
 
     def after_transition(self, action: Action, response: EnvResponse, state: JsonDict) -> EnvResponse:
         """f_T, then f_O on what it returns, in one round trip; `state` is the one after the step.
 
-        Returns what the hooks propose, all five fields of it; none if neither is overridden (the same response).
+        Returns what the hooks propose, all five fields of it, or `response` itself where neither is overridden.
+        Numbers that JSON lacks (NaN, infinities) come back as None from `info` and `data`; a reward must be finite,
+        else `SpecError`.
         """
         hooks = [hook for hook in (MODIFY_TRANSITION, FILTER_OBSERVATION) if hook in self.overridden]
         if not hooks:
             return response
+        if not math.isfinite(response.reward):
+            raise SpecError(f"{response.reward} cannot be sent to a hook", place="response.reward")
         request = {"hooks": hooks, "action": action.model_dump(), "response": response.model_dump()}
         reply = self._call(AFTER_TRANSITION, request, state)
-        proposed = self._parse(hooks[0], reply, "response", _ProposedResponse)
-        return EnvResponse.model_validate(proposed.model_dump())
+        return self._parse(hooks[0], reply, "response", EnvResponse)
 
     def filter_observation(self, observation: Observation, state: JsonDict) -> Observation:
         """f_O alone, for the observation after reset."""
         if FILTER_OBSERVATION not in self.overridden:
             return observation
         reply = self._call(FILTER_OBSERVATION, {"observation": observation.model_dump()}, state)
-        proposed = self._parse(FILTER_OBSERVATION, reply, "observation", _ProposedObservation)
-        return Observation(text=proposed.text, data=proposed.data)
+        return self._parse(FILTER_OBSERVATION, reply, "observation", Observation)
 
     def restart_extras(self) -> None:
         """Begin the hook's episode again: the source runs anew, so extras, attributes and random streams are fresh."""
@@ -161,7 +146,10 @@ class HookSession:
     def begin(self, *, confined: bool) -> None:
         """Wait for the child to say that it is confined. `SandboxUnavailableError` names a layer that did not hold."""
         deadline = monotonic() + self._limits.load_seconds
-        body = self._guarded(LOAD, self._limits.load_seconds, lambda: self._channel.receive(READY_ID, deadline))
+        try:
+            body = self._guarded(LOAD, self._limits.load_seconds, lambda: self._channel.receive(READY_ID, deadline))
+        except HookFault as error:  # no source is there yet, so no hook can be at fault
+            raise ZygoteError(f"the hook process did not start: {error.reason}") from error
         ready = orjson.loads(body)["ready"]  # sent before any source was there: to be trusted
         self.layers, self.missing_layers = ready["applied"], ready["missing"]
         lacking = [layer for layer in REQUIRED_LAYERS if layer not in self.layers]
@@ -248,14 +236,16 @@ class HookSession:
 
     def _parse(self, hook: str, reply: dict[str, Any], key: str, model: type[_Model]) -> _Model:
         try:
-            return model.model_validate(reply.get(key))
+            return model.model_validate(reply.get(key), strict=True)
         except (ValidationError, RecursionError) as error:
-            detail = _first_problem(error)
-            raise self._fault(hook, f"returned a value of the wrong form: {detail}") from error
+            place, problem = _first_problem(error)
+            if place.startswith("observation") and FILTER_OBSERVATION in self.overridden:
+                hook = FILTER_OBSERVATION  # it had the last word on this field
+            raise self._fault(hook, f"returned a value of the wrong form: {place}: {problem}") from error
 
     def _fault(self, hook: str, reason: str) -> HookFault:
         self._end(f"hook {hook} failed earlier")
-        return HookFault(hook, reason[:_REASON_CHARACTERS])
+        return HookFault(hook, _one_line(reason[:_REASON_CHARACTERS]))
 
     def _end(self, because: str) -> dict[str, Any] | None:
         """Kill, reap and close, once. How the process ended, {} when not known, None when the zygote is gone."""
@@ -317,9 +307,14 @@ def _to_json(value: object, place: str) -> bytes:
         raise SpecError(f"not JSON, so no hook can see it: {error}", place=place) from error
 
 
-def _first_problem(error: ValidationError | RecursionError) -> str:
+def _first_problem(error: ValidationError | RecursionError) -> tuple[str, str]:
+    """Where in the value, and what."""
     if isinstance(error, RecursionError):
-        return "nested too deeply"
+        return "the value", "nested too deeply"
     problem = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in problem["loc"]) or "the value"
-    return f"{place}: {problem['msg']}"
+    return ".".join(str(part) for part in problem["loc"]) or "the value", problem["msg"]
+
+
+def _one_line(text: str) -> str:
+    """The text with what could move a cursor or break a line spelled out: it comes from the hook."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

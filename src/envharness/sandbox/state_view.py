@@ -85,11 +85,13 @@ class EnvState(StateView):
         """The hook's own dict for this episode."""
         return object.__getattribute__(self, _SLOT).extras
 
+    @extras.setter
+    def extras(self, value: dict[str, Any]) -> None:
+        object.__getattribute__(self, _SLOT).extras = value
+
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == _SLOT:
+        if name in (_SLOT, "extras"):
             object.__setattr__(self, name, value)
-        elif name == "extras":
-            object.__getattribute__(self, _SLOT).extras = value
         else:
             self[name] = value
 

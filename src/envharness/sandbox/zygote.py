@@ -7,6 +7,7 @@ or dies.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import select
@@ -119,7 +120,10 @@ class Zygote:
         self._control.detach()
         if kept != CHILD_DESCRIPTOR:
             os.dup2(kept, CHILD_DESCRIPTOR, inheritable=False)
-        os.closerange(CHILD_DESCRIPTOR + 1, os.sysconf("SC_OPEN_MAX"))
+        for descriptor in _open_descriptors():
+            if descriptor > CHILD_DESCRIPTOR:
+                with contextlib.suppress(OSError):  # the one that listed the others is closed already
+                    os.close(descriptor)
 
     def _reap(self) -> None:
         while True:
@@ -167,6 +171,14 @@ class Zygote:
                 return b""
             data += chunk
         return data
+
+
+def _open_descriptors() -> list[int]:
+    """This process's descriptors; without /proc every number that could be one, as far as is quick to try."""
+    try:
+        return [int(name) for name in os.listdir("/proc/self/fd")]  # noqa: PTH208 - names are all that is wanted
+    except OSError:
+        return list(range(65536))
 
 
 def _warm_up() -> None:

@@ -15,7 +15,7 @@ OPERATIONS: tuple[Operation, ...] = ("+", "-", "*", "/")
 Hand = tuple[Fraction, ...]
 """The numbers at hand in rising order, so that equal hands are equal tuples."""
 
-_WRITTEN = re.compile(r"(-?\d{1,40})(?:/(\d{1,40}))?")
+_WRITTEN = re.compile(r"(-?[0-9]{1,40})(?:/([0-9]{1,40}))?")
 
 
 @dataclass(frozen=True, slots=True)

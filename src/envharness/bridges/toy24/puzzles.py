@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import combinations_with_replacement
 from typing import Literal, cast
 
-from envharness.bridges.toy24.arithmetic import hand_of, uses_division, winning_lines
+from envharness.bridges.toy24.arithmetic import hand_of, winning_lines
 from envharness.core.errors import TaskError
 from envharness.core.seeding import stream
 
@@ -21,7 +21,7 @@ LARGEST = 20
 EASY_LINES = 6
 """An easy puzzle has at least this many winning lines without division."""
 
-_TASK_ID = re.compile(r"(easy|medium|hard)-(\d{4})")
+_TASK_ID = re.compile(r"(easy|medium|hard)-([0-9]{4})")
 
 
 def task_ids() -> list[str]:
@@ -52,7 +52,9 @@ def generate(level: Level, index: int, seed: int = 0) -> tuple[int, ...]:
     """
     pile = _shuffled_hands(seed)[index::TASKS_PER_LEVEL]
     for numbers in pile:
-        if level_of(numbers) == level:
+        plain = plain_lines(numbers, TARGET)
+        # Only where no plain line exists does it take the slower search with fractions.
+        if (level == "hard") == (plain == 0) and level_of(numbers) == level:
             return numbers
     raise TaskError(f"toy24: seed {seed} has no puzzle {level}-{index:04d}; choose another puzzle_seed")
 
@@ -62,13 +64,30 @@ def level_of(numbers: tuple[int, ...], target: int = TARGET) -> Level | None:
 
     hard: only with a division; medium: without one, in fewer than six ways; easy: in six ways or more.
     """
-    lines = winning_lines(hand_of([Fraction(number) for number in numbers]), Fraction(target))
-    if not lines:
-        return None
-    plain = sum(not uses_division(line) for line in lines)
-    if plain == 0:
-        return "hard"
-    return "easy" if plain >= EASY_LINES else "medium"
+    plain = plain_lines(tuple(sorted(numbers)), target)
+    if plain:
+        return "easy" if plain >= EASY_LINES else "medium"
+    return "hard" if winning_lines(hand_of([Fraction(number) for number in numbers]), Fraction(target)) else None
+
+
+def plain_lines(numbers: tuple[int, ...], target: int) -> int:
+    """Count the winning lines without division, the same ones as `winning_lines` has. `numbers` rise."""
+    if len(numbers) == 1:
+        return int(numbers[0] == target)
+    count = 0
+    seen: set[tuple[int, int]] = set()
+    for first in range(len(numbers)):
+        for second in range(first + 1, len(numbers)):
+            low, high = numbers[first], numbers[second]
+            if (low, high) in seen:
+                continue
+            seen.add((low, high))
+            rest = numbers[:first] + numbers[first + 1 : second] + numbers[second + 1 :]
+            results = [low + high, low * high, high - low]
+            if low != high:
+                results.append(low - high)
+            count += sum(plain_lines(tuple(sorted((*rest, result))), target) for result in results)
+    return count
 
 
 @lru_cache(maxsize=8)

@@ -9,10 +9,10 @@ from fractions import Fraction
 
 from envharness.bridges.toy24.arithmetic import Operation, read_number
 
-_NUMBER = r"-?\d+(?:/\d+)?"
-_HAND = re.compile(r"numbers?(?: left)?(?: \((?P<count>\d+)\))?(?::| are) *(?P<list>[^\n]*)", re.IGNORECASE)
-_AMONG = re.compile(rf"among (?P<list>{_NUMBER}(?:, {_NUMBER})*)")
-_TARGET = re.compile(r"(?:target\D{0,12}|make )(?P<target>\d+)", re.IGNORECASE)
+_NUMBER = r"-?[0-9]+(?:/[0-9]+)?"
+_HAND = re.compile(r"numbers?(?: left)?(?: \((?P<count>[^)\n]*)\))?(?::| are) *(?P<list>[^\n]*)", re.IGNORECASE)
+_LIST = re.compile(rf"(?:among|:) (?P<list>(?:{_NUMBER}|\[[^\]\n]*\])(?:, [^\n,]+)+)")
+_TARGET = re.compile(r"(?:target\D{0,12}|make )(?P<target>[0-9]{1,40})", re.IGNORECASE)
 _BAD_NEWS = re.compile(
     r"nothing happens|fail|block|refus|error|denied|forbid|not allowed|cannot|can't|unable|unavailable|try again"
     r"|no longer|must (?:first|not)|there is no\b|has no effect|limit",
@@ -20,17 +20,19 @@ _BAD_NEWS = re.compile(
 )
 _HINT = re.compile(r"\bhints?\b[^:\n]{0,40}:(?P<body>[^\n]*)|\badvice:(?P<advice>[^\n]*)", re.IGNORECASE)
 # A minus or a slash without spaces belongs to a number.
-_INFIX = re.compile(rf"(?P<left>{_NUMBER})(?: *(?=[+*×÷])| +(?=[-/] ))(?P<operation>[-+*/×÷]) *(?P<right>{_NUMBER})")
+_INFIX = re.compile(
+    rf"(?P<left>{_NUMBER})(?: *(?=[+*\u00d7\u00f7])| +(?=[-/] ))(?P<operation>[-+*/\u00d7\u00f7]) *(?P<right>{_NUMBER})"
+)
 _IS = r"[\s\"':=(]+"
 _FIELDS = re.compile(
-    rf"left{_IS}(?P<left>{_NUMBER}).*?operation{_IS}(?P<operation>[-+*/×÷]).*?right{_IS}(?P<right>{_NUMBER})"
+    rf"left{_IS}(?P<left>{_NUMBER}).*?operation{_IS}(?P<operation>[-+*/\u00d7\u00f7]).*?right{_IS}(?P<right>{_NUMBER})"
 )
 _WORDS: dict[str, Operation] = {
     "add": "+", "plus": "+", "sum": "+", "subtract": "-", "minus": "-", "difference": "-", "times": "*",
     "multiply": "*", "multiplication": "*", "product": "*", "divide": "/", "division": "/", "quotient": "/",
     "addition": "+", "subtraction": "-",
 }  # fmt: skip
-_SIGNS: dict[str, Operation] = {"+": "+", "-": "-", "*": "*", "/": "/", "×": "*", "÷": "/"}
+_SIGNS: dict[str, Operation] = {"+": "+", "-": "-", "*": "*", "/": "/", "\u00d7": "*", "\u00f7": "/"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class Reading:
 
 def read(text: str, tools: Iterable[str]) -> Reading:
     """Read a screen. Never fails: what is not there is None, 0 or empty."""
-    head = text.split("Target:")[0]
+    head = text.rsplit("Target:", maxsplit=1)[0]
     bad_news = _BAD_NEWS.search(head) is not None
     numbers, missing = _read_hand(text)
     target = _TARGET.search(text)
@@ -80,21 +82,23 @@ def read(text: str, tools: Iterable[str]) -> Reading:
 
 
 def _read_hand(text: str) -> tuple[tuple[Fraction, ...] | None, int]:
-    """Return the numbers of the fullest list that is shown, and how many more it claims to have."""
-    best: tuple[tuple[Fraction, ...], int] | None = None
-    for match in [*_HAND.finditer(text), *_AMONG.finditer(text)]:
-        numbers: list[Fraction] = []
+    """Return the numbers of the last whole list that is shown, else of the fullest, and how many it lacks."""
+    fullest: tuple[tuple[Fraction, ...], int] | None = None
+    whole: tuple[tuple[Fraction, ...], int] | None = None
+    for match in sorted([*_HAND.finditer(text), *_LIST.finditer(text)], key=lambda match: match.start("list")):
         parts = [part.strip(" .;\r") for part in match["list"].split(",")]
-        for part in parts:
-            number = read_number(part)
-            if number is not None:
-                numbers.append(number)
-        count = int(match.groupdict().get("count") or len(parts))
+        numbers = [number for number in map(read_number, parts) if number is not None]
+        count = match.groupdict().get("count") or ""
         # More than a puzzle can hold is not a count but a misreading.
-        missing = min(max(count - len(numbers), 0), 9)
-        if numbers and (best is None or len(numbers) > len(best[0])):
-            best = (tuple(sorted(numbers)), missing)
-    return best if best is not None else (None, 0)
+        missing = min(max((int(count) if count.isdecimal() else len(parts)) - len(numbers), 0), 9)
+        if not numbers:
+            continue
+        found = (tuple(sorted(numbers)), missing)
+        if missing == 0:
+            whole = found
+        if fullest is None or len(numbers) > len(fullest[0]):
+            fullest = found
+    return whole or fullest or (None, 0)
 
 
 def _read_hint(body: str) -> Hint:
@@ -118,5 +122,5 @@ def _read_operation(body: str) -> Operation | None:
         for name, operation in _WORDS.items():
             if word == name or (word.startswith(name) and len(name) > 3):  # noqa: PLR2004  "divides", not "added"
                 return operation
-    sign = re.search(r"(?<![\w-])[-+*/×÷](?![\w-])", body)
+    sign = re.search(r"(?<![\w-])[-+*/\u00d7\u00f7](?![\w-])", body)
     return _SIGNS[sign[0]] if sign else None

@@ -76,6 +76,9 @@ class SolverPolicy:
         if reading.target is not None:
             self._target = reading.target
         self._moved = self._moved or reading.moved
+        if self._pending is None and reading.moved and self._happens(self._weak.starts_afresh):
+            self._digest(reading)
+            return self._reset("Somebody moved before me; I start afresh.")
         if self._digest(reading) and self._loses_patience():
             return self._stop("I give up.")
         return self._advise(reading) or self._repair(reading) or self._play(reading)

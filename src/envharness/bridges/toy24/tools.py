@@ -26,6 +26,8 @@ class Table(Protocol):
 
 
 class Combine(Tool):
+    """Replace two numbers by one."""
+
     name = "combine"
 
     def __init__(self, table: Table) -> None:
@@ -43,6 +45,8 @@ class Combine(Tool):
 
 
 class ResetNumbers(Tool):
+    """Go back to the start."""
+
     name = "reset_numbers"
 
     def __init__(self, table: Table) -> None:
@@ -54,6 +58,8 @@ class ResetNumbers(Tool):
 
 
 class Stop(Tool):
+    """End the episode."""
+
     name = "stop"
 
     def __init__(self, table: Table) -> None:

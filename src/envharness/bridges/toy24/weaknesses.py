@@ -17,6 +17,7 @@ WEAKNESSES: dict[str, str] = {
     "shallow": "looks few moves ahead: the longer a line, the more often it is overlooked",
     "never_resets": "does not take moves back: plays on or gives up where it is stuck",
     "stops_too_early": "may give up at each setback (a refused, failed or useless call, a dead end)",
+    "starts_afresh": "takes back moves that it did not make itself",
     "repeats": "makes a call that failed again, unchanged, instead of another one",
     "generalises": "mistrusts a whole operation after one refused call that used it",
     "forgets": "loses numbers that the screen does not show, instead of remembering them",
@@ -31,6 +32,17 @@ WEAKNESSES: dict[str, str] = {
 WITHOUT_TEMPLATE: frozenset[str] = frozenset({"fears_fractions", "anchors_on_largest"})
 """Weaknesses that no component template was written for: finding one of these is a designer's own work."""
 
+SHOWS_AS: dict[str, tuple[str, ...]] = {
+    "favours": ("leans_on_action", "one_path", "fixed_opening"),
+    "avoids_division": ("leans_on_action",),
+    "never_resets": ("neglects_tool",),
+    "stops_too_early": ("stops_early",),
+    "starts_afresh": ("revisits_states",),
+    "repeats": ("repeats_actions", "ignores_refusals"),
+    "ignores_long_text": ("reads_only_the_start",),
+}
+"""The flaws, as a diagnosis names them, that a weakness shows as in trajectories. One not listed shows as none."""
+
 
 class Weaknesses(BaseModel):
     """How strong each weakness is. The defaults win some puzzles always, some never, and few now and then."""
@@ -43,11 +55,12 @@ class Weaknesses(BaseModel):
     shallow: Strength = 0.1
     never_resets: Strength = 0.2
     stops_too_early: Strength = 0.4
+    starts_afresh: Strength = 0.45
     repeats: Strength = 0.3
     generalises: Strength = 0.3
     forgets: Strength = 0.25
     trusts_screen: Strength = 0.6
     ignores_long_text: Strength = 0.5
-    distrusts_hints: Strength = 0.35
+    distrusts_hints: Strength = 0.45
     fears_fractions: Strength = 0.9
     anchors_on_largest: Strength = 0.3

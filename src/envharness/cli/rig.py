@@ -1,0 +1,48 @@
+"""`envharness rig`: rigs every task of a configuration, or goes on with a run that was interrupted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from envharness.cli.config_file import read_config
+from envharness.cli.output import print_json
+
+
+def rig(
+    config: Annotated[Path, typer.Option("--config", "-c", help="The YAML configuration.")],
+    run_dir: Annotated[str | None, typer.Option(help="Run folder; overrides the file.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of all random streams.")] = None,
+    designer: Annotated[str | None, typer.Option(help="Designer id.")] = None,
+    remeasure: Annotated[int | None, typer.Option(help="Fresh rollouts a task, before and after.")] = None,
+    backend: Annotated[str | None, typer.Option(help="inline or pool.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Worker processes.")] = None,
+    *,
+    resume: Annotated[bool, typer.Option("--resume/--no-resume", help="Go on with a run in the folder.")] = True,
+    unsafe_hooks: Annotated[
+        bool, typer.Option("--unsafe-hooks", help="Run hooks without confinement where this system offers none.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
+) -> None:
+    """Observe, diagnose, write and validate: task by task, until the success rate lies in the band.
+
+    Run the same command again to go on after an interruption. A run whose configuration changed is refused.
+    """
+    from envharness.cli.rigging import RigFile, carry_out, print_run
+
+    overrides = {
+        "run_dir": run_dir,
+        "seed": seed,
+        "designer.id": designer,
+        "remeasure": remeasure,
+        "engine.backend": backend,
+        "engine.workers": workers,
+    }
+    file = read_config(config, RigFile, overrides)
+    summary = carry_out(file, command="rig", resume=resume, unsafe_hooks=unsafe_hooks)
+    if as_json:
+        print_json(summary.model_dump(mode="json"))
+    else:
+        print_run(Path(file.run_dir))

@@ -1,0 +1,90 @@
+"""`envharness run`: plays episodes of a policy on an environment or a stored stack."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.text import Text
+
+from envharness.cli.options import parse_options
+from envharness.cli.output import console, print_json, say
+from envharness.core.errors import MachineryError
+
+if TYPE_CHECKING:
+    from envharness.core.policy import PolicySpec
+    from envharness.core.spec import StackSpec
+    from envharness.core.trace import Episode
+    from envharness.rollouts.job import RolloutJob
+
+
+def run(
+    environment: Annotated[str, typer.Argument(help="An environment's id, 'module:Class', or a stack file.")],
+    policy: Annotated[str, typer.Option("--policy", "-p", help="A policy's id or 'module:Class'.")],
+    task: Annotated[str | None, typer.Option(help="The task to play.")] = None,
+    option: Annotated[list[str] | None, typer.Option("--option", "-o", help="key=value for the environment.")] = None,
+    policy_option: Annotated[list[str] | None, typer.Option("--policy-option", "-q", help="key=value.")] = None,
+    episodes: Annotated[int, typer.Option("--episodes", "-n", min=1, help="How many.")] = 1,
+    max_steps: Annotated[int, typer.Option(min=1, help="Turns an episode may take.")] = 50,
+    seed: Annotated[int, typer.Option(help="Seed of all random streams.")] = 0,
+    backend: Annotated[Literal["inline", "pool"], typer.Option(help="inline or pool.")] = "inline",
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes of the pool.")] = None,
+    *,
+    trace: Annotated[bool, typer.Option("--trace", help="Print every turn.")] = False,
+    unsafe_hooks: Annotated[bool, typer.Option("--unsafe-hooks", help="Run hooks without confinement.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
+) -> None:
+    """Play episodes and print how they ended. An episode that the machinery lost counts as neither won nor lost."""
+    from envharness.cli.stacks import stack_of
+    from envharness.core.policy import PolicySpec
+    from envharness.rollouts.engine import make_engine
+
+    chosen = PolicySpec(id=policy, options=parse_options(policy_option or []))
+    chosen.check()
+    stack = stack_of(environment, task, parse_options(option or []))
+    jobs = _jobs(stack, chosen, episodes=episodes, max_steps=max_steps, seed=seed)
+    with make_engine(backend, workers=workers, unsafe_hooks=unsafe_hooks) as engine:
+        played = sorted((episode for _, episode in engine.run(jobs)), key=lambda episode: episode.index)
+    _print(played, trace=trace, as_json=as_json)
+    if not any(episode.valid for episode in played):
+        raise typer.Exit(MachineryError.exit_code)
+
+
+def _jobs(stack: StackSpec, policy: PolicySpec, *, episodes: int, max_steps: int, seed: int) -> list[RolloutJob]:
+    from envharness.core.seeding import derive_seed
+    from envharness.rollouts.job import Limits, RolloutJob
+
+    with stack.build() as env:
+        task = env.task_id
+    return [
+        RolloutJob(
+            task=task,
+            stack=stack,
+            policy=policy,
+            env_seed=derive_seed(seed, "env", task),
+            policy_seed=derive_seed(seed, "run", task, index),
+            index=index,
+            limits=Limits(max_steps=max_steps),
+        )
+        for index in range(episodes)
+    ]
+
+
+def _print(played: list[Episode], *, trace: bool, as_json: bool) -> None:
+    from envharness.report.terminal import trajectory_text
+
+    out = console()
+    for episode in played:
+        if trace and not as_json:
+            out.print(trajectory_text(episode))
+        outcome = episode.outcome
+        how = " ".join(part for part in (outcome.kind, outcome.reason, outcome.detail) if part)
+        say(f"episode {episode.index}: {how}, {len(episode.steps)} turns")
+    valid = [episode for episode in played if episode.valid]
+    won = sum(episode.success for episode in valid)
+    if not as_json:
+        out.print(Text(f"{played[0].task}: {won} of {len(valid)} won, {len(played) - len(valid)} invalid"))
+        return
+    rate = won / len(valid) if valid else None
+    counts = {"episodes": len(played), "valid": len(valid), "won": won, "success_rate": rate}
+    print_json({"task": played[0].task, **counts})

@@ -1,0 +1,46 @@
+"""`envharness show`: a run on the terminal, whole or one task or episode of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from envharness.cli.output import console, print_json
+from envharness.core.errors import UnknownIdError
+
+
+def show(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    task: Annotated[str | None, typer.Option(help="Show this task: diagnosis, rounds, component.")] = None,
+    episode: Annotated[str | None, typer.Option(help="Show this episode, by its key or the start of it.")] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
+) -> None:
+    """Show what is in a run folder, finished or in progress."""
+    from envharness.report.run import load_run
+    from envharness.report.terminal import run_tables, task_detail, trajectory_text
+    from envharness.store.database import RunStore
+
+    with RunStore.read(run) as store:
+        if episode is not None:
+            found = [(key, item) for key, _, item in store.episodes() if key.startswith(episode)]
+            if len(found) != 1:
+                raise UnknownIdError(f"{run}: {len(found)} episodes have a key that starts with {episode!r}")
+            if as_json:
+                print_json(found[0][1].model_dump(mode="json"))
+            else:
+                console().print(trajectory_text(found[0][1]))
+            return
+        loaded = load_run(store)
+        results = [result for result in loaded.main.results if task in {None, result.task}]
+        if not results and task is not None:
+            known = ", ".join(result.task for result in loaded.main.results[:5])
+            raise UnknownIdError(f"{run} has no finished task {task!r} (the first are: {known})")
+        if as_json:
+            print_json({"tasks": [result.model_dump(mode="json") for result in results]})
+        elif task is not None:
+            console().print(task_detail(results[0], loaded.band))
+        else:
+            console().print(run_tables(store))

@@ -1,0 +1,45 @@
+"""Python source and tool calls as readable, escaped markup."""
+
+from __future__ import annotations
+
+import json
+
+from pygments import highlight  # pyright: ignore[reportUnknownVariableType]  pygments types its lexer argument loosely
+from pygments.formatters import HtmlFormatter
+from pygments.lexers.python import PythonLexer
+
+from envharness.core.types import Action
+from envharness.report.markup import Html, escape, tag
+from envharness.report.text import cut, visible
+
+SOURCE_LIMIT = 20_000
+LINE_LIMIT = 400
+CALL_LIMIT = 300
+
+
+def python_source(source: str) -> Html:
+    """Highlight Python source. Overlong lines and files are cut openly; unseen characters are written out first."""
+    lines = (cut(line, LINE_LIMIT) for line in cut(source, SOURCE_LIMIT).split("\n"))
+    text = visible("\n".join(lines)).strip("\n")
+    # Pygments escapes what it is given, and gives back nothing but spans with classes of its own.
+    code: str = highlight(text, PythonLexer(stripnl=False), HtmlFormatter(nowrap=True))
+    return tag("pre", tag("code", Html(code)), class_="source", tabindex=0)
+
+
+def call_text(action: Action, limit: int = CALL_LIMIT) -> str:
+    """Write an action as a call: `combine(left=8, right=3)`. Values are JSON; nothing is made visible yet."""
+    # The standard library's JSON, because it takes integers of any size.
+    arguments = ", ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in action.kwargs.items())
+    return cut(f"{action.name}({arguments})", limit)
+
+
+def call(action: Action | None) -> Html:
+    """Show an action, or that the policy named none."""
+    if action is None:
+        return tag("span", "no action named", class_="muted")
+    return tag("code", escape(call_text(action)), class_="call")
+
+
+def action_list(actions: list[Action]) -> Html:
+    """Show the actions of a Stage as a numbered list."""
+    return tag("ol", [tag("li", call(action)) for action in actions], class_="actions")

@@ -1,0 +1,191 @@
+"""A run as tables for a terminal. Everything from a trace is shown as text: no markup, no control sequence acts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from envharness.core.trace import Episode, TraceStep
+from envharness.report.figures import rate_text
+from envharness.report.numbers import Band, Figures, Share, deciding_measurement
+from envharness.report.run import Run, load_run
+from envharness.report.source import call_text
+from envharness.report.text import counted, cut, duration, percent, visible, visible_line, words
+from envharness.report.weaknesses import Weakness, declared_weaknesses
+from envharness.rigger.records import Round, TaskResult
+from envharness.store.database import RunStore
+
+NAME_LIMIT = 72
+TEXT_LIMIT = 600
+STEPS_SHOWN = 30
+_STYLES = {"accepted": "green", "in_band_already": "cyan", "rejected": "red", "invalid": "yellow"}
+_OUTCOMES = {"success": ("won", "green"), "failure": ("lost", "red"), "invalid": ("invalid", "yellow")}
+
+
+def line(text: str, style: str = "", limit: int = NAME_LIMIT) -> Text:
+    """Return `text` as one line that a terminal shows and does not obey."""
+    return Text(visible_line(text, limit), style=style)
+
+
+def paragraph(text: str, style: str = "", limit: int = TEXT_LIMIT) -> Text:
+    """Return `text` with its line breaks; everything else that is unseen is written out."""
+    return Text(visible(cut(text, limit)), style=style)
+
+
+def run_tables(store: RunStore) -> Group:
+    """Return the whole overview of a run: figures, weaknesses, tasks. Raises StoreError where there is nothing yet."""
+    run = load_run(store)
+    declared = declared_weaknesses(run.config.get("policy"))
+    parts: list[RenderableType] = [summary_table(run), flaw_table(run.main.figures, declared), task_table(run)]
+    if not run.finished:
+        parts.insert(0, Text("This run has not finished: shares are over the tasks done so far.", style="yellow"))
+    return Group(*parts)
+
+
+def summary_table(run: Run) -> Table:
+    """Tabulate the share of all tasks in band, the null beneath, and what was spent."""
+    rollouts, invalid, seconds = run.spend
+    spent = duration(seconds) if seconds is not None else "not finished"
+    low, high = run.band.low, run.band.high
+    table = Table(
+        title=f"Share of all tasks with a success rate in [{low:g}, {high:g}], 95 % interval",
+        caption=f"{rollouts:,} rollouts, {invalid:,} invalid, {spent}",
+        title_justify="left",
+        caption_justify="left",
+    )
+    deciding, fresh = run.main.figures.deciding_rollouts, run.main.figures.fresh_rollouts
+    heads = ["designer", "tasks", "accepted", "before", f"after (K = {deciding})"]
+    heads.append(f"re-measured ({fresh})" if fresh else "re-measured")
+    for head in heads:
+        table.add_column(head)
+    for entry in (run.main, run.null):
+        if entry is not None:
+            table.add_row(line(entry.designer), *_summary_cells(entry.figures))
+    if run.null is None:
+        table.add_row(Text("identity", style="dim"), *[Text("not run", style="dim")] * 5)
+    return table
+
+
+def _summary_cells(figures: Figures) -> list[str]:
+    shares = (figures.before, figures.after, figures.remeasured)
+    return [str(figures.tasks), str(figures.accepted), *(share_text(share) for share in shares)]
+
+
+def share_text(share: Share | None) -> str:
+    """Write a share with its count, and its interval beneath; a dash where it was not measured."""
+    if share is None:
+        return "-"
+    low, high = share.interval
+    return f"{percent(share.value)} ({share.count}/{share.total})\n{low * 100:.0f} to {high * 100:.0f}"
+
+
+def flaw_table(figures: Figures, declared: Sequence[Weakness] = ()) -> Group:
+    """Tabulate the weaknesses looked for; beneath, in one line, which declared ones were found."""
+    table = Table(title="Weaknesses found", title_justify="left")
+    for head in ("weakness", "diagnosed in", "accepted", "mean strength"):
+        table.add_column(head)
+    for flaw in figures.flaws:
+        style = "" if flaw.tasks else "dim"
+        cells = (counted(flaw.tasks, "task"), str(flaw.accepted), f"{flaw.mean_score:.2f}")
+        table.add_row(line(words(flaw.flaw)), *cells, style=style)
+    if not declared:
+        return Group(table)
+    names = [flaw.flaw for flaw in figures.flaws if flaw.tasks]
+    found = [weakness.name for weakness in declared if weakness.is_among(names)]
+    missed = [weakness.name for weakness in declared if weakness.name not in found]
+    return Group(
+        table,
+        paragraph(f"Of {len(declared)} weaknesses the policy declares, found: {', '.join(found) or 'none'};"),
+        paragraph(f"not found: {', '.join(missed) or 'none'}."),
+    )
+
+
+def task_table(run: Run) -> Table:
+    """Tabulate the tasks: what became of each, and its success rates."""
+    table = Table(title="Tasks", title_justify="left")
+    for head in ("task", "status", "before", "after", "re-measured", "weakness", "rounds"):
+        table.add_column(head)
+    for result in run.main.results:
+        table.add_row(
+            line(result.task),
+            Text(words(result.status), style=_STYLES[result.status]),
+            rate_text(result.baseline),
+            rate_text(deciding_measurement(result)),
+            rate_text(result.remeasured) if result.remeasured else "-",
+            line(words(result.diagnosis.flaw)) if result.diagnosis else "-",
+            str(len(result.rounds)),
+        )
+    return table
+
+
+def task_detail(result: TaskResult, band: Band) -> Group:
+    """Show one task in full: diagnosis, rounds, component."""
+    parts: list[RenderableType] = [
+        line(result.task, "bold"),
+        Text(words(result.status), style=_STYLES[result.status]),
+        Text(f"before {rate_text(result.baseline)}, after {rate_text(deciding_measurement(result))}"),
+    ]
+    if result.reason:
+        parts.append(paragraph(result.reason))
+    if result.remeasured:
+        held = "in" if band.holds(result.remeasured) else "outside"
+        parts.append(Text(f"re-measured {rate_text(result.remeasured)}, {held} the band"))
+    if result.diagnosis:
+        parts.append(paragraph(f"{words(result.diagnosis.flaw)} ({result.diagnosis.direction})", "bold"))
+        parts.append(paragraph(result.diagnosis.text))
+        parts += [Padding(line(item, limit=TEXT_LIMIT), (0, 0, 0, 2)) for item in result.diagnosis.evidence]
+    return Group(*parts, *(_round(entry) for entry in result.rounds))
+
+
+def _round(entry: Round) -> Padding:
+    measured, candidate = entry.measured, entry.candidate
+    won = f"{measured.successes} of {measured.valid} won" if measured else "no rollout paid for"
+    parts: list[RenderableType] = [
+        line(f"Round {entry.number}: {entry.decision}, {won}, {words(entry.verdict)}", "bold")
+    ]
+    if candidate.rationale:
+        parts.append(paragraph(candidate.rationale))
+    parts += [line(f"Stage: {call_text(action)}", limit=TEXT_LIMIT) for action in candidate.in_env_actions]
+    if candidate.contract_source:
+        parts.append(Syntax(visible(cut(candidate.contract_source, 20_000)), "python", word_wrap=True))
+    parts += [
+        line(f"check {words(check.id)} failed: {check.detail}", "red", TEXT_LIMIT)
+        for check in entry.checks
+        if not check.passed
+    ]
+    if entry.feedback:
+        parts.append(paragraph(f"feedback: {entry.feedback}", "italic"))
+    return Padding(Group(*parts), (1, 0, 0, 2))
+
+
+def trajectory_text(episode: Episode) -> Group:
+    """Show one episode turn by turn, as the policy saw it, with what components did. Long ones lose their middle."""
+    label, style = _OUTCOMES[episode.outcome.kind]
+    why = f"{words(episode.outcome.reason)} {episode.outcome.detail}".strip()
+    parts: list[RenderableType] = [line(f"{label}: {why}" if why else label, style, TEXT_LIMIT)]
+    if episode.start:
+        parts.append(paragraph(episode.start.shown.text, "dim"))
+    steps = episode.steps
+    if len(steps) <= STEPS_SHOWN:
+        return Group(*parts, *(_turn(step) for step in steps))
+    half = STEPS_SHOWN // 2
+    gap = Text(f"... {len(steps) - 2 * half} turns cut ...", style="dim")
+    return Group(*parts, *(_turn(step) for step in steps[:half]), gap, *(_turn(step) for step in steps[-half:]))
+
+
+def _turn(step: TraceStep) -> Group:
+    asked = call_text(step.action) if step.action else ("stop" if step.stopped else "no action named")
+    parts: list[RenderableType] = [line(f"{step.step} > {asked}", "bold", TEXT_LIMIT)]
+    if step.blocked:
+        parts.append(line(f"blocked: {step.blocked}", "red", TEXT_LIMIT))
+    if step.refused:
+        parts.append(line(f"refused: {step.refused}", "red", TEXT_LIMIT))
+    parts += [
+        line(f"{event.component} {words(event.kind)} {event.detail}", "magenta", TEXT_LIMIT) for event in step.events
+    ]
+    return Group(*parts, Padding(paragraph(step.shown.text, "dim"), (0, 0, 0, 4)))

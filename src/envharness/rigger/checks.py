@@ -1,0 +1,151 @@
+"""Free checks: what a candidate must pass before a rollout of the policy is paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from envharness.core.errors import HookFault
+from envharness.core.trace import Episode, TraceStep
+from envharness.core.types import Action, Blocked, EnvResponse, JsonDict
+from envharness.rigger.records import Candidate, CheckResult
+from envharness.sandbox import HookSession, check_source, open_session
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What a Contract does to the recorded baseline steps."""
+
+    steps: int = 0
+    blocked: int = 0
+    rewritten: int = 0
+    changed: int = 0
+    """Responses or observations that differ from the recorded ones, the first observation included."""
+    episodes: int = 0
+    touched: int = 0
+    """Episodes in which anything is different."""
+
+    @property
+    def effects(self) -> int:
+        """How many things are different in all."""
+        return self.blocked + self.rewritten + self.changed
+
+    def __add__(self, other: DryRun) -> DryRun:
+        return DryRun(
+            steps=self.steps + other.steps,
+            blocked=self.blocked + other.blocked,
+            rewritten=self.rewritten + other.rewritten,
+            changed=self.changed + other.changed,
+            episodes=self.episodes + other.episodes,
+            touched=self.touched + other.touched,
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"{self.blocked} of {self.steps} recorded actions blocked, {self.rewritten} rewritten, "
+            f"{self.changed} answers changed, {self.touched} of {self.episodes} rollouts touched"
+        )
+
+
+def check_compiles(candidate: Candidate, *, unsafe: bool = False) -> CheckResult:
+    """Whether the Contract's source compiles and defines its class. Compiled in a guarded child, never here."""
+    try:
+        report = check_source(candidate.contract_source, unsafe=unsafe)
+    except HookFault as fault:
+        return CheckResult(id="compiles", passed=False, detail=fault.reason)
+    return CheckResult(id="compiles", passed=True, detail=", ".join(sorted(report.overridden)) or "no hook overridden")
+
+
+def check_dry_run(candidate: Candidate, baseline: Sequence[Episode], *, unsafe: bool = False) -> list[CheckResult]:
+    """Whether the hooks survive the recorded baseline steps, and whether anything is different then.
+
+    A Stage changes the start by construction (its replay is checked on the live environment), so a candidate with one
+    need not change a recorded step as well.
+    """
+    try:
+        total = sum((dry_run(candidate, episode, unsafe=unsafe) for episode in baseline), DryRun())
+    except HookFault as fault:
+        return [CheckResult(id="dry_run", passed=False, detail=str(fault))]
+    survived = CheckResult(id="dry_run", passed=True, detail=f"{total.steps} recorded steps")
+    changes = total.effects > 0 or bool(candidate.in_env_actions)
+    return [survived, CheckResult(id="changes_something", passed=changes, detail=str(total))]
+
+
+def dry_run(candidate: Candidate, episode: Episode, *, unsafe: bool = False) -> DryRun:
+    """Show one recorded episode to the hooks. Raises HookFault where they fail."""
+    if episode.start is None or not candidate.contract_source:
+        return DryRun()
+    with open_session(candidate.contract_source, seed=candidate.contract_seed, unsafe=unsafe) as session:
+        start = episode.start
+        state: JsonDict = start.state or {}
+        changed = 0
+        if "filter_observation" in session.overridden:
+            changed += session.filter_observation(start.shown, state) != start.shown
+        total = DryRun(changed=changed)
+        for step in episode.steps:
+            if step.action is not None:
+                total += _dry_step(session, step, step.action, state)
+            state = step.state or {}
+        return total + DryRun(episodes=1, touched=int(total.effects > 0))
+
+
+def _dry_step(session: HookSession, step: TraceStep, asked: Action, state: JsonDict) -> DryRun:
+    action = asked
+    if "filter_action" in session.overridden:
+        verdict = session.filter_action(action, state)
+        if isinstance(verdict, Blocked):
+            return DryRun(steps=1, blocked=1)
+        action = verdict
+    if action != asked:
+        # What the environment would have answered to another action was never recorded.
+        return DryRun(steps=1, rewritten=1)
+    if step.refused or step.blocked:
+        return DryRun(steps=1)
+    response = EnvResponse(
+        observation=step.shown,
+        reward=step.reward,
+        terminated=step.terminated,
+        truncated=step.truncated,
+        info=step.info,
+    )
+    proposed = session.after_transition(action, response, step.state or {})
+    visible = (proposed.observation, proposed.terminated, proposed.truncated)
+    return DryRun(steps=1, changed=int(visible != (response.observation, response.terminated, response.truncated)))
+
+
+def check_probes(stop: Episode, idle: Episode) -> list[CheckResult]:
+    """Whether the stack starts (a Stage replays), and whether doing nothing still loses through it."""
+    for episode in (stop, idle):
+        if not episode.valid:
+            started = episode.outcome.reason != "component_fault" or "stage action" not in episode.outcome.detail
+            name = "dry_run" if started else "replays"
+            return [CheckResult(id=name, passed=False, detail=f"{episode.outcome.reason}: {episode.outcome.detail}")]
+    return [
+        CheckResult(id="replays", passed=True),
+        CheckResult(id="stop_fails", passed=not stop.success, detail=_won(stop, "stopping at once")),
+        CheckResult(id="no_op_fails", passed=not idle.success, detail=_won(idle, "calling nothing that exists")),
+    ]
+
+
+def check_solvable(tried: Sequence[Episode]) -> CheckResult:
+    """Whether one of the known wins (the reference first) still verifies through the wrapped environment."""
+    won = next((episode for episode in tried if episode.success), None)
+    if won is not None:
+        return CheckResult(
+            id="reference_solves", passed=True, detail=f"known win {won.index} in {len(won.steps)} turns"
+        )
+    reasons = "; ".join(f"known win {e.index}: {e.outcome.reason} {e.outcome.detail}".strip() for e in tried)
+    return CheckResult(id="reference_solves", passed=False, detail=reasons)
+
+
+def verdict_of(checks: Sequence[CheckResult]) -> str:
+    """Return the verdict name of a failed set of checks, or an empty string where all passed."""
+    failed = next((check for check in checks if not check.passed), None)
+    if failed is None:
+        return ""
+    names = {"no_op_fails": "verifier_drift", "stop_fails": "verifier_drift", "reference_solves": "unsolvable"}
+    return names.get(failed.id, "check_failed")
+
+
+def _won(episode: Episode, how: str) -> str:
+    return f"{how} wins" if episode.success else ""

@@ -1,0 +1,123 @@
+"""What a rigging run is told: environment, tasks, policy, designer, budget, band and seed."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+
+from envharness.core.errors import ConfigError
+from envharness.core.policy import PolicySpec
+from envharness.core.seeding import stream
+from envharness.rollouts.job import Limits
+
+
+class EnvironmentConfig(BaseModel):
+    """Which bridge, and its constructor's options. The option `task` is set by the run, task by task."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    options: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class DesignerConfig(BaseModel):
+    """Which designer writes the components, and its options."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str = "template"
+    options: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class TaskSelection(BaseModel):
+    """A choice among the tasks that the environment lists."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    count: int = Field(ge=1)
+    """How many; asking for more than match is an error, never a smaller run."""
+    match: str = "*"
+    """Shell-style pattern on the task id."""
+    order: Literal["first", "spread", "sample"] = "first"
+    """`first` in sorted order, evenly `spread` over it, or a `sample` drawn with the run's seed."""
+
+
+class RigConfig(BaseModel):
+    """A rigging run. Everything that decides its content is here, so a resumed run can be held to it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    environment: EnvironmentConfig
+    tasks: list[str] | TaskSelection
+    policy: PolicySpec
+    designer: DesignerConfig = DesignerConfig()
+    stacks: str | None = None
+    """File or folder of stacks accepted earlier, one a task, to build on. None starts from the bare tasks."""
+    null: bool = True
+    """Whether the identity designer runs on the same tasks, as the null that every share is read against."""
+    rollouts: int = Field(default=5, ge=1)
+    """K: rollouts of a baseline and of a round. All of them run, and a decision needs all of them."""
+    rounds: int = Field(default=5, ge=1)
+    """Write-validate rounds a task may use."""
+    band: tuple[float, float] = (0.4, 0.6)
+    """The target: success rates, both ends included."""
+    remeasure: int = Field(default=0, ge=0)
+    """Fresh rollouts a task, before and after, that take part in no decision; 0 leaves the re-measurement out."""
+    check_retries: int = Field(default=3, ge=0)
+    """Further candidates a round may try where a free check fails, before the round is lost."""
+    seed: int = 0
+    limits: Limits = Limits()
+    sharpen: bool = False
+    """Whether a task that is in the band already is worked on; otherwise it is left as it is."""
+    insist_irreversible: bool = False
+    """Whether to go on although the bridge says that a reset cannot undo an episode."""
+    scaffold_from_reference: bool = False
+    """Whether hints and prefixes may come from the benchmark's reference solution where the policy has no win."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        low, high = self.band
+        if not 0.0 <= low <= high <= 1.0:
+            raise ValueError(f"band: {list(self.band)} must be two rates with 0 <= low <= high <= 1")
+        if "task" in self.environment.options:
+            raise ValueError("environment.options.task: name tasks under the key 'tasks'")
+        if isinstance(self.tasks, list):
+            if not self.tasks:
+                raise ValueError("tasks: name at least one task")
+            if len(set(self.tasks)) != len(self.tasks):
+                doubled = next(task for task in self.tasks if self.tasks.count(task) > 1)
+                raise ValueError(f"tasks: {doubled!r} is named twice")
+        if self.designer.id == "identity" and not self.null:
+            raise ValueError("null: the designer is the null itself; leave 'null' on")
+        return self
+
+    def choose_tasks(self, available: list[str]) -> list[str]:
+        """Return the tasks of the run, in order. Raises ConfigError naming a task that is not `available`."""
+        if isinstance(self.tasks, list):
+            known = set(available)
+            if missing := [task for task in self.tasks if task not in known]:
+                raise ConfigError(
+                    f"tasks: {self.environment.id} has no task {missing[0]!r} "
+                    f"({len(available)} tasks, the first is {available[0] if available else 'none'!r})"
+                )
+            return list(self.tasks)
+        matching = [task for task in available if fnmatchcase(task, self.tasks.match)]
+        count = self.tasks.count
+        if len(matching) < count:
+            raise ConfigError(
+                f"tasks: asked for {count}, but {self.environment.id} has {len(matching)} "
+                f"that match {self.tasks.match!r}"
+            )
+        if self.tasks.order == "sample":
+            return sorted(stream(self.seed, "tasks").sample(matching, count))
+        if self.tasks.order == "spread":
+            return [matching[index * len(matching) // count] for index in range(count)]
+        return matching[:count]
+
+    @property
+    def stack_path(self) -> Path | None:
+        """Where earlier stacks are, or None."""
+        return Path(self.stacks) if self.stacks else None

@@ -1,0 +1,94 @@
+"""EnvRigger's public function: rig every task of a configuration, keep everything, return the figures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from envharness.core.spec import StackSpec
+from envharness.rigger.config import DesignerConfig, RigConfig
+from envharness.rigger.designers.base import build_designer
+from envharness.rigger.driver import Driver
+from envharness.rigger.objectives import SuccessBand
+from envharness.rigger.observe import TaskView, require_reversible, view_task
+from envharness.rigger.plan import TaskPlan, TaskPlanner
+from envharness.rigger.records import RigSummary, TaskResult
+from envharness.rigger.results import load_results, put_result, put_summary, summarise
+from envharness.rigger.stacks import base_stacks, export_stacks
+from envharness.rollouts.engine import Engine
+from envharness.rollouts.progress import Progress, SilentProgress
+from envharness.store.database import RunStore
+
+NULL = "identity"
+
+
+def rig(
+    config: RigConfig,
+    *,
+    store: RunStore,
+    engine: Engine,
+    progress: Progress | None = None,
+    unsafe_hooks: bool = False,
+) -> RigSummary:
+    """Rig every task, with the null beside it, and return the figures.
+
+    Each episode is in `store` before a decision rests on it; what is there already is not run again, so a run that was
+    killed goes on. Accepted stacks are exported to the run folder. `unsafe_hooks` runs the hooks of the free checks
+    without confinement: give it only where the engine was made with it. Raises ConfigError for tasks, stacks or an
+    irreversible environment that cannot be used, and what the designer's or environment's construction raises.
+    """
+    started = time.monotonic()
+    config.policy.check()
+    designers = [config.designer]
+    if config.null and config.designer.id != NULL:
+        designers.append(DesignerConfig(id=NULL))
+    views = _views(config)
+    progress = progress or SilentProgress()
+    progress.begin("tasks", len(views) * len(designers))
+    driver = Driver(store, engine, on_episode=lambda phase, _: progress.advance(0, note=phase))
+    for name, result in driver.run(_plans(config, designers, views, unsafe_hooks=unsafe_hooks)):
+        put_result(store, name, result)
+        progress.advance(1)
+        progress.say(f"{name} {result.task}: {result.status}, {result.reason}")
+    return _finish(config, designers, store, time.monotonic() - started)
+
+
+def _views(config: RigConfig) -> list[TaskView]:
+    """Read what every task says about itself. The first stack built lists the tasks."""
+    with StackSpec.environment(config.environment.id, **config.environment.options).build() as env:
+        tasks = config.choose_tasks(env.list_tasks())
+    stacks = base_stacks(config, tasks)
+    views = [view_task(task, stacks[task]) for task in tasks]
+    require_reversible(views, insist=config.insist_irreversible)
+    return views
+
+
+def _plans(
+    config: RigConfig, designers: list[DesignerConfig], views: list[TaskView], *, unsafe_hooks: bool
+) -> Iterator[tuple[str, TaskPlan]]:
+    objective = SuccessBand(*config.band)
+    for view in views:
+        for designer in designers:
+            planner = TaskPlanner(
+                view=view,
+                config=config,
+                objective=objective,
+                designer_id=designer.id,
+                designer=build_designer(designer),
+                unsafe_hooks=unsafe_hooks,
+            )
+            yield designer.id, planner.plan()
+
+
+def _finish(config: RigConfig, designers: list[DesignerConfig], store: RunStore, seconds: float) -> RigSummary:
+    """Sum up, keep the figures of each designer, export the accepted stacks."""
+    results: dict[str, list[TaskResult]] = {d.id: load_results(store, d.id) for d in designers}
+    null = results.get(NULL, [])
+    summaries = {
+        name: summarise(found, null, band=config.band, designer=name, seconds=seconds, run_dir=str(store.folder))
+        for name, found in results.items()
+    }
+    for name, summary in summaries.items():
+        put_summary(store, summary, final=all(result.status != "invalid" for result in results[name]))
+    export_stacks(results[config.designer.id], store.folder)
+    return summaries[config.designer.id]

@@ -1,0 +1,316 @@
+"""The plan of one task: a generator that yields batches of jobs, is sent their episodes, and decides.
+
+It holds no engine, store or clock. Sent the same episodes it yields the same batches, so a run that was killed is
+brought back to where it was by sending it what the store holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+
+from envharness.core.spec import StackSpec
+from envharness.core.trace import Episode
+from envharness.core.types import Action
+from envharness.rigger.checks import check_compiles, check_dry_run, check_probes, check_solvable, verdict_of
+from envharness.rigger.config import RigConfig
+from envharness.rigger.designers.base import Designer, Evidence
+from envharness.rigger.diagnose import diagnose
+from envharness.rigger.objectives import Objective
+from envharness.rigger.observe import TaskView, policy_wins
+from envharness.rigger.probes import probe
+from envharness.rigger.records import Candidate, CheckResult, Direction, Measurement, Round, TaskResult
+from envharness.rigger.seeds import TaskSeeds
+from envharness.rigger.statistics import component_fault, measure
+from envharness.rollouts.job import Limits, RolloutJob
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Jobs that are decided upon together."""
+
+    phase: str
+    """Where the store files them, such as `rig/template/round-1`."""
+    jobs: tuple[RolloutJob, ...]
+    paid: bool = True
+    """Whether the policy plays; False for probes, which cost nothing."""
+
+
+TaskPlan = Generator[Batch, list[Episode], TaskResult]
+Step = Generator[Batch, list[Episode], "list[CheckResult]"]
+
+MAX_WITNESSES = 4
+"""Known wins tried through a candidate before it counts as unsolvable."""
+IDLE_TURNS = 12
+"""Turns of the probe that calls nothing that exists."""
+
+
+@dataclass(frozen=True)
+class TaskPlanner:
+    """Plans one task for one designer."""
+
+    view: TaskView
+    config: RigConfig
+    objective: Objective
+    designer_id: str
+    designer: Designer
+    unsafe_hooks: bool = False
+
+    @property
+    def seeds(self) -> TaskSeeds:
+        """The task's seeds."""
+        return TaskSeeds(self.config.seed, self.view.task, self.designer_id)
+
+    @property
+    def is_null(self) -> bool:
+        """Whether the designer is the null, which changes nothing by definition."""
+        return self.designer_id == "identity"
+
+    # --- the plan ----------------------------------------------------------------------------------------------------
+
+    def plan(self) -> TaskPlan:
+        """Observe, decide the direction, design, and re-measure where the configuration asks for it."""
+        result, _ = yield from self._rig()
+        if self.config.remeasure and result.status != "invalid":
+            before = yield from self._measure("remeasure/before", result.base_stack, self.seeds.before)
+            after = before
+            if result.final_stack != result.base_stack:
+                phase = f"remeasure/{self.designer_id}"
+                after = yield from self._measure(phase, result.final_stack, self.seeds.after)
+            result = result.model_copy(update={"before": before, "remeasured": after})
+        return result
+
+    def _rig(self) -> Generator[Batch, list[Episode], tuple[TaskResult, tuple[Episode, ...]]]:
+        base = self.view.base_stack
+        batch = self._policy_batch("rig/baseline", base, self.seeds.baseline, self.config.rollouts)
+        episodes = tuple((yield batch))
+        measured = measure(episodes, [job.key for job in batch.jobs])
+        result = TaskResult(
+            task=self.view.task, status="rejected", base_stack=base, final_stack=base, baseline=measured
+        )
+        if not measured.complete:
+            reason = f"baseline: {measured.valid} of {measured.asked} rollouts are valid{_first_cause(episodes)}"
+            return result.model_copy(update={"status": "invalid", "reason": reason}), episodes
+        direction = self.objective.direction(measured)
+        if direction is None and not self.config.sharpen:
+            diagnosis = diagnose(episodes, self.view.tools, measured, "sharpen")
+            reason = f"success rate {measured.success_rate or 0.0:.2f} is in the band already; left as it is"
+            update = {"status": "in_band_already", "reason": reason, "diagnosis": diagnosis}
+            return result.model_copy(update=update), episodes
+        return (yield from self._design(result, episodes, direction or "sharpen")), episodes
+
+    def _design(
+        self, result: TaskResult, episodes: tuple[Episode, ...], direction: Direction
+    ) -> Generator[Batch, list[Episode], TaskResult]:
+        """Go through the rounds until one is accepted, the designer gives up, or none is left."""
+        evidence = self._evidence(result.baseline, episodes, direction)
+        reason = f"not accepted within {self.config.rounds} rounds"
+        for number in range(1, self.config.rounds + 1):
+            evidence, entry = yield from self._round(evidence, number)
+            if entry is None:
+                reason = "the designer has nothing more to try"
+                break
+            if entry.decision == "accept":
+                return result.model_copy(
+                    update={
+                        "status": "accepted",
+                        "reason": entry.feedback,
+                        "final_stack": entry.candidate.apply(result.base_stack),
+                        "diagnosis": evidence.diagnosis,
+                        "rounds": list(evidence.rounds),
+                        "accepted_round": number,
+                    }
+                )
+        undecided = sum(entry.verdict == "incomplete" for entry in evidence.rounds)
+        if undecided:
+            reason = f"{undecided} rounds are incomplete because rollouts failed on the machinery's side; {reason}"
+        update = {
+            "status": "invalid" if undecided else "rejected",
+            "reason": reason,
+            "diagnosis": evidence.diagnosis,
+            "rounds": list(evidence.rounds),
+        }
+        return result.model_copy(update=update)
+
+    def _round(self, evidence: Evidence, number: int) -> Generator[Batch, list[Episode], tuple[Evidence, Round | None]]:
+        """Write and validate once. Candidates that fail a free check are written anew, a bounded number of times."""
+        entry: Round | None = None
+        for attempt in range(self.config.check_retries + 1):
+            candidate = self.designer.propose(evidence)
+            if candidate is None:
+                return evidence, None
+            candidate = candidate.model_copy(update={"contract_seed": self.seeds.contract(number, attempt)})
+            checks = yield from self._check(evidence, candidate, number)
+            if not (verdict := verdict_of(checks)):
+                entry, latest = yield from self._validate(evidence, candidate, checks, number)
+                return _with(evidence, entry, latest), entry
+            failed = next(check for check in checks if not check.passed)
+            entry = Round(
+                number=number,
+                candidate=candidate,
+                checks=checks,
+                decision="refine",
+                verdict=verdict,
+                feedback=f"check {failed.id} failed: {failed.detail}",
+            )
+            evidence = _with(evidence, entry, evidence.latest)
+        return evidence, entry
+
+    def _validate(
+        self, evidence: Evidence, candidate: Candidate, checks: list[CheckResult], number: int
+    ) -> Generator[Batch, list[Episode], tuple[Round, tuple[Episode, ...]]]:
+        """Pay for K fresh rollouts and decide from their aggregate."""
+        stack = candidate.apply(self.view.base_stack)
+
+        def seed(index: int) -> int:
+            return self.seeds.round(number, index)
+
+        batch = self._policy_batch(f"rig/{self.designer_id}/round-{number}", stack, seed, self.config.rollouts)
+        episodes = tuple((yield batch))
+        measured = measure(episodes, [job.key for job in batch.jobs])
+        if fault := component_fault(episodes):
+            verdict, feedback, accepts = "component_fault", f"the batch is void, {fault}", False
+        else:
+            judged = self.objective.judge(evidence.measured, measured, evidence.direction)
+            verdict, feedback, accepts = judged.name, judged.feedback, judged.accepts
+        last = number == self.config.rounds
+        entry = Round(
+            number=number,
+            candidate=candidate,
+            checks=checks,
+            measured=measured,
+            decision="accept" if accepts else "reject" if last else "refine",
+            verdict=verdict,
+            feedback=feedback,
+        )
+        return entry, episodes
+
+    # --- the free checks ---------------------------------------------------------------------------------------------
+
+    def _check(self, evidence: Evidence, candidate: Candidate, number: int) -> Step:
+        """Run the free checks in order of cost, up to the first that fails."""
+        if not candidate.contract_source and not candidate.in_env_actions:
+            detail = "the null changes nothing by definition" if self.is_null else "the candidate is empty"
+            return [CheckResult(id="changes_something", passed=self.is_null, detail=detail)]
+        checks: list[CheckResult] = []
+        if candidate.contract_source:
+            checks.append(check_compiles(candidate, unsafe=self.unsafe_hooks))
+            if verdict_of(checks):
+                return checks
+        checks += check_dry_run(candidate, evidence.baseline, unsafe=self.unsafe_hooks)
+        if verdict_of(checks):
+            return checks
+        stack = candidate.apply(self.view.base_stack)
+        phase = f"rig/{self.designer_id}/check-{number}"
+        idle = self.config.limits.model_copy(update={"max_steps": min(IDLE_TURNS, self.config.limits.max_steps)})
+        probes = yield self._probe_batch(
+            phase, [self._probe_job(stack, (), 0), self._probe_job(stack, (), 1, limits=idle, then_idle=True)]
+        )
+        checks += check_probes(*probes)
+        if verdict_of(checks):
+            return checks
+        return checks + (yield from self._check_witnesses(candidate, stack, phase, evidence))
+
+    def _check_witnesses(self, candidate: Candidate, stack: StackSpec, phase: str, evidence: Evidence) -> Step:
+        """Play the known wins through the candidate until one verifies."""
+        known = witnesses(candidate, self.view.reference, policy_wins(evidence.baseline))
+        tried: list[Episode] = []
+        for index, actions in enumerate(known[:MAX_WITNESSES]):
+            tried += yield self._probe_batch(phase, [self._probe_job(stack, actions, index)])
+            if tried[-1].success:
+                break
+        return [check_solvable(tried)] if tried else []
+
+    # --- jobs --------------------------------------------------------------------------------------------------------
+
+    def _measure(
+        self, phase: str, stack: StackSpec, seed: Callable[[int], int]
+    ) -> Generator[Batch, list[Episode], Measurement]:
+        batch = self._policy_batch(phase, stack, seed, self.config.remeasure, record_states=False)
+        episodes = yield batch
+        return measure(episodes, [job.key for job in batch.jobs])
+
+    def _policy_batch(
+        self, phase: str, stack: StackSpec, seed: Callable[[int], int], count: int, *, record_states: bool = True
+    ) -> Batch:
+        jobs = tuple(
+            RolloutJob(
+                task=self.view.task,
+                stack=stack,
+                policy=self.config.policy,
+                env_seed=self.seeds.env,
+                policy_seed=seed(index),
+                index=index,
+                limits=self.config.limits,
+                record_states=record_states,
+            )
+            for index in range(count)
+        )
+        return Batch(phase, jobs)
+
+    def _probe_batch(self, phase: str, jobs: Sequence[RolloutJob]) -> Batch:
+        return Batch(phase, tuple(jobs), paid=False)
+
+    def _probe_job(
+        self,
+        stack: StackSpec,
+        actions: Sequence[Action],
+        index: int,
+        *,
+        limits: Limits | None = None,
+        then_idle: bool = False,
+    ) -> RolloutJob:
+        return RolloutJob(
+            task=self.view.task,
+            stack=stack,
+            policy=probe(actions, then="idle" if then_idle else "stop"),
+            env_seed=self.seeds.env,
+            policy_seed=0,
+            index=index,
+            limits=limits or self.config.limits,
+            record_states=False,
+        )
+
+    def _evidence(self, measured: Measurement, episodes: tuple[Episode, ...], direction: Direction) -> Evidence:
+        wins = policy_wins(episodes)
+        if not wins and self.config.scaffold_from_reference and self.view.reference:
+            wins = (self.view.reference,)
+        return Evidence(
+            task=self.view.task,
+            seed=self.seeds.design,
+            direction=direction,
+            band=self.config.band,
+            max_steps=self.config.limits.max_steps,
+            tools=self.view.tools,
+            state_schema=self.view.state_schema,
+            baseline=episodes,
+            measured=measured,
+            diagnosis=diagnose(episodes, self.view.tools, measured, direction),
+            wins=wins,
+        )
+
+
+def witnesses(
+    candidate: Candidate, reference: Sequence[Action] | None, wins: Sequence[Sequence[Action]]
+) -> list[tuple[Action, ...]]:
+    """Return action lists that should win through the candidate, the most telling first, each once.
+
+    A Stage moves the start along `prefix`: where a known win begins with it, its rest must still win. A candidate may
+    name actions that its own conditions ask for first (parameter `opens_with`).
+    """
+    known = ([tuple(reference)] if reference else []) + [tuple(win) for win in wins]
+    prefix = tuple(candidate.in_env_actions)
+    rests = [win[len(prefix) :] for win in known if prefix and win[: len(prefix)] == prefix]
+    opening = candidate.parameters.get("opens_with")
+    opened = tuple(Action.model_validate(action) for action in opening) if isinstance(opening, list) else ()
+    options = [*rests, *((*opened, *win) for win in known if opened), *known]
+    return [actions for index, actions in enumerate(options) if actions not in options[:index]]
+
+
+def _with(evidence: Evidence, entry: Round, latest: tuple[Episode, ...]) -> Evidence:
+    return replace(evidence, rounds=(*evidence.rounds, entry), latest=latest)
+
+
+def _first_cause(episodes: Sequence[Episode]) -> str:
+    bad = next((episode for episode in episodes if not episode.valid), None)
+    return "" if bad is None else f" ({bad.outcome.reason}: {bad.outcome.detail})"

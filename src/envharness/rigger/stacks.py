@@ -1,0 +1,75 @@
+"""Where a task starts: the bare environment, or a stack that already holds accepted components."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from envharness.components.stack_file import read_stack, save_stack
+from envharness.core.errors import ConfigError
+from envharness.core.spec import ChainedNode, EnvironmentNode, StackNode, StackSpec
+from envharness.rigger.config import RigConfig
+from envharness.rigger.records import TaskResult
+
+FOLDER = "stacks"
+"""The folder in a run folder that accepted stacks are exported to, one file a task."""
+
+
+def base_stacks(config: RigConfig, tasks: Sequence[str]) -> dict[str, StackSpec]:
+    """Return the stack each task starts from. Raises ConfigError where a file does not belong to the run."""
+    bare = {
+        task: StackSpec.environment(config.environment.id, **{**config.environment.options, "task": task})
+        for task in tasks
+    }
+    path = config.stack_path
+    if path is None:
+        return bare
+    earlier = _read_all(path)
+    for task, (stack, file) in earlier.items():
+        bridge = _first_environment(stack.stack).id
+        if bridge != config.environment.id:
+            raise ConfigError(f"stacks: {file} is about {bridge!r}, this run about {config.environment.id!r}")
+        if task in bare:
+            bare[task] = stack
+    if not earlier.keys() & bare.keys():
+        raise ConfigError(f"stacks: {path} holds no stack of a task of this run (it has {', '.join(sorted(earlier))})")
+    return bare
+
+
+def export_stacks(results: Iterable[TaskResult], folder: Path) -> list[Path]:
+    """Write each accepted stack to a file of its own, so that `load_stack` makes it live again. Returns the files."""
+    written: list[Path] = []
+    for result in results:
+        if result.status == "accepted":
+            path = folder / FOLDER / f"{file_name(result.task)}.json"
+            save_stack(result.final_stack, path)
+            written.append(path)
+    return written
+
+
+def file_name(task: str) -> str:
+    """Return a task's id as a file name: readable, without separators."""
+    return re.sub(r"[^\w.-]+", "__", task).lstrip(".") or "task"
+
+
+def _read_all(path: Path) -> dict[str, tuple[StackSpec, Path]]:
+    files = sorted(path.glob("*.json")) if path.is_dir() else [path]
+    if not files:
+        raise ConfigError(f"stacks: no .json file in {path}")
+    found: dict[str, tuple[StackSpec, Path]] = {}
+    for file in files:
+        stack = read_stack(file)
+        task = _first_environment(stack.stack).options.get("task")
+        if not isinstance(task, str):
+            raise ConfigError(f"stacks: {file} does not say which task it is about")
+        if task in found:
+            raise ConfigError(f"stacks: {found[task][1]} and {file} are both about task {task!r}")
+        found[task] = (stack, file)
+    return found
+
+
+def _first_environment(node: StackNode) -> EnvironmentNode:
+    while not isinstance(node, EnvironmentNode):
+        node = node.segments[0] if isinstance(node, ChainedNode) else node.inner
+    return node

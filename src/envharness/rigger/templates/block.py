@@ -1,0 +1,78 @@
+"""Blocks: part of the calls of the kind a policy leans on is refused for good; a known way to win is spared."""
+
+from __future__ import annotations
+
+from envharness.rigger.designers.base import Evidence
+from envharness.rigger.patterns import ActionPattern, effective_actions, signature, usage
+from envharness.rigger.records import Candidate
+from envharness.rigger.templates.base import HITS, MATCHES, SIGNATURE, Template, key_of, source
+
+_CLASS = '''
+class _Contract(Contract):
+    """A fixed share of the calls of one kind is refused, whenever they are made."""
+
+    def filter_action(self, action, env_state):
+        name = signature(action)
+        if matches(action) and name not in SPARED and hits(name):
+            return Blocked(reason=f"{action.name} is not allowed with these arguments; find another way.")
+        return action
+'''
+
+
+def leaned_on(evidence: Evidence) -> ActionPattern | None:
+    """Return the kind of action used most: a narrow one where there is one, else the most used tool."""
+    counted = usage(evidence.baseline, evidence.tools)
+    narrow = next((pattern for pattern, _ in counted if pattern.argument), None)
+    return narrow or next((pattern for pattern, _ in counted), None)
+
+
+def spared_calls(evidence: Evidence) -> list[str]:
+    """Return the calls of the known win that the policy takes least often, so that one way always stays open.
+
+    Where one way is all that is known, nothing is spared: that way is the habit to break, and the free check with the
+    reference solution says whether another one is left.
+    """
+    if len(evidence.wins) < 2:  # noqa: PLR2004  the rarest of one is the habit itself
+        return []
+    taken = [effective_actions(episode) for episode in evidence.baseline if episode.success]
+    rarest = min(evidence.wins, key=lambda win: (taken.count(win), len(win)))
+    return sorted({signature(action) for action in rarest})
+
+
+def build(evidence: Evidence, magnitude: float) -> Candidate | None:
+    """Make `magnitude` the share of different calls of the kind that are refused."""
+    calls = {action.name for episode in evidence.baseline for action in effective_actions(episode)}
+    pattern = leaned_on(evidence)
+    if pattern is None or not calls:
+        return None
+    # A tool is the whole game where it is the only one in use; then any of its calls may be blocked.
+    text = source(
+        _CLASS,
+        HITS,
+        SIGNATURE,
+        MATCHES,
+        key=key_of(evidence, "block_calls"),
+        share=round(magnitude, 4),
+        tool=pattern.tool,
+        argument=pattern.argument,
+        word=pattern.word,
+        spared=spared_calls(evidence),
+    )
+    return Candidate(
+        contract_source=text,
+        template="block_calls",
+        magnitude=magnitude,
+        rationale=(
+            f"The policy leans on {pattern}. A fixed share of {magnitude:.0%} of these calls is refused, a known way "
+            "to win stays open: it has to find it."
+        ),
+    )
+
+
+BLOCK = Template(
+    id="block_calls",
+    summary="part of the calls a policy leans on is refused",
+    direction="harden",
+    flaws=("leans_on_action", "one_path", "fixed_opening"),
+    build=build,
+)

@@ -1,0 +1,51 @@
+"""Prefixes: the episode starts some actions into a known win, and the rest is hinted at in part."""
+
+from __future__ import annotations
+
+from envharness.rigger.designers.base import Evidence
+from envharness.rigger.records import Candidate
+from envharness.rigger.templates.base import Template, key_of
+from envharness.rigger.templates.hint import hint_source
+
+
+def build(evidence: Evidence, magnitude: float) -> Candidate | None:
+    """Play `magnitude` of a known win in advance, never its last action. None where no win of two actions is known.
+
+    A win has few actions, so what the fraction leaves over becomes hints: 1.5 actions are one action played and hints
+    on half of the turns.
+    """
+    plan = next((win for win in evidence.wins if len(win) > 1), None)
+    if plan is None:
+        return None
+    amount = magnitude * (len(plan) - 1)
+    played = min(int(amount), len(plan) - 1)
+    share = amount - played
+    contract = (
+        hint_source(evidence, plan[played:], share, key_of(evidence, "prefix")) if share >= SMALLEST_SHARE else ""
+    )
+    if not played and not contract:
+        return None
+    return Candidate(
+        in_env_actions=list(plan[:played]),
+        contract_source=contract,
+        template="winning_prefix",
+        magnitude=magnitude,
+        rationale=(
+            f"{played} of the {len(plan)} actions of a known win are done before the policy starts, and the next ones "
+            f"are named on {share:.0%} of turns: what is left is the part it can learn on."
+        ),
+    )
+
+
+SMALLEST_SHARE = 0.02
+"""Hints rarer than this are left out."""
+
+PREFIX = Template(
+    id="winning_prefix",
+    summary="the episode starts some actions into a known win",
+    direction="scaffold",
+    flaws=("runs_out_of_steps", "revisits_states", "none"),
+    build=build,
+    first=0.75,
+    appeal=0.3,
+)

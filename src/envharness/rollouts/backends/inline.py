@@ -1,0 +1,84 @@
+"""The inline engine: plays in this process, one episode at a time, in the order of submission."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from envharness.core.trace import Episode
+from envharness.rollouts.blame import worth_another_try
+from envharness.rollouts.engine import BaseEngine
+from envharness.rollouts.environment_thread import EnvironmentThread
+from envharness.rollouts.episode import play
+from envharness.rollouts.job import RolloutJob
+
+
+class InlineEngine(BaseEngine):
+    """Plays a job when its result is asked for. All environments live on one thread, one after another.
+
+    An environment call that hangs is given up after its limit, and its thread is left behind until the process ends. A
+    policy that blocks without awaiting cannot be stopped here; the pool can end its process.
+    """
+
+    def __init__(self, *, retries: int, unsafe_hooks: bool = False) -> None:
+        self._retries = retries
+        self._unsafe_hooks = unsafe_hooks
+        self._queue: deque[RolloutJob] = deque()
+        self._thread: EnvironmentThread | None = None
+        self._runner = asyncio.Runner()
+
+    def submit(self, job: RolloutJob) -> None:
+        """Queue a job."""
+        self._queue.append(job)
+
+    def next_result(self, timeout: float | None = None) -> tuple[RolloutJob, Episode] | None:
+        """Play the next job to its end, whatever `timeout` says; None where none is queued."""
+        del timeout
+        if not self._queue:
+            return None
+        job = self._queue.popleft()
+        for attempt in range(1, self._retries + 2):
+            episode = self._play(job, attempt)
+            if not worth_another_try(episode):
+                break
+        return job, episode  # pyright: ignore[reportPossiblyUnboundVariable]  the range is never empty
+
+    @property
+    def in_flight(self) -> int:
+        """Jobs submitted and not yet returned."""
+        return len(self._queue)
+
+    @property
+    def capacity(self) -> int:
+        """One at a time."""
+        return 1
+
+    def cancel(self) -> None:
+        """Forget what is queued."""
+        self._queue.clear()
+
+    def close(self) -> None:
+        """Forget what is queued and let the environments' thread end."""
+        self.cancel()
+        if self._thread is not None:
+            self._thread.close()
+            self._thread = None
+        self._runner.close()
+
+    def _play(self, job: RolloutJob, attempt: int) -> Episode:
+        if self._thread is not None and self._thread.stuck:
+            self._thread.close()
+            self._thread = None
+        if self._thread is None:
+            self._thread = EnvironmentThread()
+        thread, episodes = self._thread, list[Episode]()
+
+        async def play_job() -> None:
+            # Not returned: the runner's signal handling spells out the task with its result, which costs more than
+            # a short episode does.
+            episodes.append(
+                await play(job, host=thread, attempt=attempt, worker="inline", unsafe_hooks=self._unsafe_hooks)
+            )
+
+        self._runner.run(play_job())
+        return episodes[0]

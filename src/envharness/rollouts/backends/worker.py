@@ -1,0 +1,154 @@
+"""A worker process: plays the jobs that come over its socket, and never outlives its driver."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import faulthandler
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+import time
+
+from pydantic import BaseModel, ConfigDict
+
+from envharness.core.registry import Kind, names, register
+from envharness.rollouts.backends.frames import READY, RESULT, RETIRING, STUCK, Frame, FrameReader
+from envharness.rollouts.environment_thread import EnvironmentThread
+from envharness.rollouts.episode import play_to_json
+from envharness.rollouts.job import RolloutJob
+
+_PR_SET_PDEATHSIG = 1
+
+
+class WorkerOrders(BaseModel):
+    """What a worker is told when it starts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    driver: int
+    """Process id of the driver."""
+    descriptor: int
+    """The socket."""
+    unsafe_hooks: bool
+    max_episodes: int
+    """Retire after so many."""
+    max_memory_bytes: int
+    """Retire once the resident memory has been larger."""
+    grace_seconds: float
+    """What the end of an episode may take beyond its limit before the process ends itself."""
+    registered: dict[Kind, dict[str, str]]
+    """Ids that the driver knows, with what they stand for."""
+
+
+def main(orders_json: str) -> None:
+    """Serve until the driver closes the socket or dies."""
+    orders = WorkerOrders.model_validate_json(orders_json)
+    _die_with(orders.driver)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle
+    for kind, targets in orders.registered.items():
+        for name in targets.keys() - set(names(kind)):
+            register(kind, name, targets[name])
+    with socket.socket(fileno=orders.descriptor) as channel:
+        asyncio.run(_Worker(orders, channel).serve())
+    sys.stdout.flush()
+    # At once: an environment's thread may hang, and what the environments started is to end, too.
+    _end_group()
+
+
+class _Worker:
+    """The jobs of one process. All their environments share one thread; their policies wait side by side."""
+
+    def __init__(self, orders: WorkerOrders, channel: socket.socket) -> None:
+        self._orders = orders
+        self._channel = channel
+        self._thread = EnvironmentThread()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = asyncio.Event()
+        self._played = 0
+
+    async def serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=self._read, args=(loop,), daemon=True).start()
+        self._channel.sendall(Frame(READY).encode())
+        await self._stopping.wait()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _read(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take jobs from the socket, in a thread: the end of the driver is noticed even while a policy blocks."""
+        reader = FrameReader()
+        while data := _received(self._channel):
+            for frame in reader.feed(data):
+                loop.call_soon_threadsafe(self._begin, frame)
+        loop.call_soon_threadsafe(self._stopping.set)
+        time.sleep(self._orders.grace_seconds)
+        _end_group()
+
+    def _begin(self, frame: Frame) -> None:
+        task = asyncio.get_running_loop().create_task(self._play(frame))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(_end_on_fault)
+
+    async def _play(self, frame: Frame) -> None:
+        job = RolloutJob.model_validate_json(frame.payload)
+        # The last resort against a call that never lets another thread run, where no driver is left to end this
+        # process: needs no Python to run, and comes later than the driver would.
+        faulthandler.dump_traceback_later(job.limits.episode_seconds + 2 * self._orders.grace_seconds, exit=True)
+        episode = await play_to_json(
+            job,
+            host=self._thread,
+            attempt=frame.attempt,
+            worker=self._orders.name,
+            unsafe_hooks=self._orders.unsafe_hooks,
+        )
+        if len(self._tasks) == 1:
+            faulthandler.cancel_dump_traceback_later()
+        self._played += 1
+        messages = Frame(RESULT, frame.ticket, frame.attempt, episode).encode()
+        if self._thread.stuck:
+            messages += Frame(STUCK).encode()
+        elif self._played >= self._orders.max_episodes or _peak_memory() > self._orders.max_memory_bytes:
+            messages += Frame(RETIRING).encode()
+        self._channel.sendall(messages)
+
+
+def _received(channel: socket.socket) -> bytes:
+    try:
+        return channel.recv(1 << 16)
+    except OSError:
+        return b""
+
+
+def _end_on_fault(task: asyncio.Task[None]) -> None:
+    """End the process where a job could not even be played: the driver then knows, instead of waiting."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        sys.stderr.flush()
+        os._exit(1)
+
+
+def _die_with(driver: int) -> None:
+    """Have the kernel say when the driver dies; the end of the socket says so, too, but needs a free thread."""
+    signal.signal(signal.SIGTERM, lambda _number, _frame: _end_group())
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != driver:
+        os._exit(1)
+
+
+def _end_group() -> None:
+    """End this process and whatever its environments and policies started."""
+    os.killpg(0, signal.SIGKILL)
+
+
+def _peak_memory() -> int:
+    """Return the largest resident size so far, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,54 @@
+"""Whose failure it was: turns what was raised in an episode into the cause that makes it invalid."""
+
+from __future__ import annotations
+
+from envharness.core.errors import (
+    ComponentFault,
+    EnvHarnessError,
+    SandboxUnavailableError,
+    SpecError,
+    TimeLimitError,
+    ZygoteError,
+)
+from envharness.core.trace import Episode, InvalidCause, Outcome
+
+_DETAIL_LENGTH = 500
+
+
+class EpisodeInvalid(Exception):
+    """Ends an episode as invalid from deep inside it; never leaves `play`."""
+
+    def __init__(self, cause: InvalidCause, detail: str) -> None:
+        super().__init__(f"{cause}: {detail}")
+        self.outcome = Outcome(kind="invalid", reason=cause, detail=detail)
+
+
+def environment_cause(error: Exception) -> InvalidCause:
+    """Return whose failure an exception from the stack is: its components', the sandbox's, or the environment's."""
+    if isinstance(error, ComponentFault):
+        return "component_fault"
+    if (
+        isinstance(error, SpecError)
+        and error.place.startswith("stack")
+        and error.place.endswith((".state", ".component"))
+    ):
+        # The description of a component, not of the environment: another try would end the same way.
+        return "component_fault"
+    if isinstance(error, ZygoteError | SandboxUnavailableError):
+        return "sandbox_error"
+    if isinstance(error, TimeLimitError):
+        return "time_limit"
+    return "environment_error"
+
+
+def describe(error: BaseException, *, doing: str) -> str:
+    """Say in one line what was going on and what went wrong."""
+    text = (str(error).splitlines() or [""])[0]
+    if not isinstance(error, EnvHarnessError):
+        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return f"{doing}: {text}"[:_DETAIL_LENGTH]
+
+
+def worth_another_try(episode: Episode) -> bool:
+    """Whether the episode says nothing about policy or component, so that another attempt may."""
+    return not episode.valid and episode.outcome.reason != "component_fault"

@@ -1,0 +1,153 @@
+"""The contract of engines, which turn many jobs into episodes, and how to get one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Literal, Protocol, Self
+
+from envharness.core.trace import Episode
+from envharness.rollouts.job import RolloutJob
+
+Backend = Literal["inline", "pool"]
+
+RETRIES = 2
+"""Attempts beyond the first for an invalid episode."""
+
+
+class Engine(Protocol):
+    """Plays jobs, in this process or others. A context manager; use it from one thread.
+
+    An episode that is invalid is played again, up to `retries` times, unless a component's fault made it so; then it
+    is handed out as it is, with `attempt` saying which try it was. It is never turned into a failure.
+    """
+
+    def run(self, jobs: Iterable[RolloutJob]) -> Iterator[tuple[RolloutJob, Episode]]:
+        """Play `jobs` and yield each with its episode, in the order in which they finish.
+
+        Jobs are pulled as there is room for them, never more than `capacity` ahead of what was yielded. Leaving the
+        loop early cancels what is in flight.
+        """
+        ...
+
+    def submit(self, job: RolloutJob) -> None:
+        """Queue a job; returns at once."""
+        ...
+
+    def next_result(self, timeout: float | None = None) -> tuple[RolloutJob, Episode] | None:
+        """Return a finished episode, waiting up to `timeout` seconds (None: until there is one).
+
+        None: nothing finished in time, or nothing is in flight.
+        """
+        ...
+
+    @property
+    def in_flight(self) -> int:
+        """Jobs submitted and not yet returned."""
+        ...
+
+    @property
+    def capacity(self) -> int:
+        """How many jobs in flight keep every worker busy."""
+        ...
+
+    def cancel(self) -> None:
+        """Drop everything in flight; no result of it will be returned."""
+        ...
+
+    def close(self) -> None:
+        """Drop everything and end every process. Idempotent."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+
+class BaseEngine(ABC):
+    """What all engines share: `run` on top of `submit` and `next_result`."""
+
+    @abstractmethod
+    def submit(self, job: RolloutJob) -> None:
+        """Queue a job; returns at once."""
+
+    @abstractmethod
+    def next_result(self, timeout: float | None = None) -> tuple[RolloutJob, Episode] | None:
+        """Return a finished episode, or None."""
+
+    @property
+    @abstractmethod
+    def in_flight(self) -> int:
+        """Jobs submitted and not yet returned."""
+
+    @property
+    @abstractmethod
+    def capacity(self) -> int:
+        """How many jobs in flight keep every worker busy."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Drop everything in flight."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Drop everything and end every process. Idempotent."""
+
+    def run(self, jobs: Iterable[RolloutJob]) -> Iterator[tuple[RolloutJob, Episode]]:
+        """Play `jobs`, pulling them as there is room, and yield in the order in which they finish."""
+        if self.in_flight:
+            raise RuntimeError(f"run() needs an idle engine; {self.in_flight} submitted jobs are in flight")
+        waiting = iter(jobs)
+        exhausted = False
+        try:
+            while True:
+                while not exhausted and self.in_flight < self.capacity:
+                    job = next(waiting, None)
+                    if job is None:
+                        exhausted = True
+                    else:
+                        self.submit(job)
+                if not self.in_flight:
+                    return
+                result = self.next_result()
+                if result is not None:
+                    yield result
+        finally:
+            self.cancel()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def make_engine(
+    backend: Backend = "inline",
+    *,
+    workers: int | None = None,
+    retries: int = RETRIES,
+    unsafe_hooks: bool = False,
+    episodes_per_worker: int = 1,
+) -> Engine:
+    """Make an engine. `inline` plays in this process, one episode at a time; `pool` in `workers` processes.
+
+    `workers` None is one for each processor. `episodes_per_worker` above 1 lets policies wait at the same time, while
+    the environments of a worker still take turns on one thread. `unsafe_hooks` runs Contract hooks unconfined.
+    """
+    if retries < 0 or (workers is not None and workers < 1) or episodes_per_worker < 1:
+        raise ValueError("retries must be at least 0, workers and episodes_per_worker at least 1")
+    if backend == "inline":
+        from envharness.rollouts.backends.inline import InlineEngine
+
+        return InlineEngine(retries=retries, unsafe_hooks=unsafe_hooks)
+    from envharness.rollouts.backends.pool import PoolEngine
+
+    return PoolEngine(
+        workers=workers, retries=retries, unsafe_hooks=unsafe_hooks, episodes_per_worker=episodes_per_worker
+    )

@@ -1,0 +1,249 @@
+"""Plays one episode: the policy decides, the stack answers, the verifier judges, and all of it is written down."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TypeVar
+
+from envharness.core.env import ActionableEnv
+from envharness.core.policy import Decision, Policy, PolicySpec, Turn
+from envharness.core.spec import StackSpec
+from envharness.core.trace import Episode, Outcome, StartRecord, TraceStep
+from envharness.core.types import EvaluationResult, Observation
+from envharness.core.usage import Usage
+from envharness.rollouts.blame import EpisodeInvalid, describe, environment_cause
+from envharness.rollouts.environment_thread import CallingThread, EnvironmentHost, EnvironmentThread
+from envharness.rollouts.job import Limits, RolloutJob
+from envharness.rollouts.session import Session
+
+T = TypeVar("T")
+
+CLOSE_SECONDS = 10.0
+"""How long the end of an episode waits for an environment or a policy to close."""
+
+
+async def play(
+    job: RolloutJob,
+    *,
+    host: EnvironmentHost | None = None,
+    attempt: int = 1,
+    worker: str = "",
+    unsafe_hooks: bool = False,
+) -> Episode:
+    """Play a job. Whatever goes wrong in it becomes the episode's outcome; only cancellation is raised.
+
+    The environment lives on `host` from construction to close; None is a thread of its own. After the episode,
+    `host.stuck` says whether a call still hangs there.
+    """
+    played = await play_to_json(job, host=host, attempt=attempt, worker=worker, unsafe_hooks=unsafe_hooks)
+    # Read back, so that the episode is the same whichever process played it.
+    return Episode.model_validate_json(played)
+
+
+async def play_to_json(
+    job: RolloutJob,
+    *,
+    host: EnvironmentHost | None = None,
+    attempt: int = 1,
+    worker: str = "",
+    unsafe_hooks: bool = False,
+) -> bytes:
+    """Like `play`; returns the episode as JSON that reads back as one."""
+    session = Session(job.stack.build, owns=True, record_states=job.record_states, unsafe_hooks=unsafe_hooks)
+    own_host = EnvironmentThread() if host is None else None
+    performance = _Performance(
+        session=session,
+        host=host or own_host or CallingThread(),
+        build_policy=lambda: job.policy.build(job.policy_seed),
+        owns_policy=True,
+        env_seed=job.env_seed,
+        limits=job.limits,
+    )
+    try:
+        episode = await performance.play(job.task, job.policy_seed)
+    finally:
+        if own_host is not None:
+            own_host.close()
+    return _to_json(episode.model_copy(update={"index": job.index, "attempt": attempt, "worker": worker}))
+
+
+def run_episode(
+    env: ActionableEnv | StackSpec,
+    policy: Policy | PolicySpec,
+    *,
+    seed: int = 0,
+    limits: Limits | None = None,
+    record_states: bool = True,
+) -> Episode:
+    """Play one episode and wait for it. `seed` seeds the environment, and the policy where it is a spec.
+
+    An environment or policy that is given live stays the caller's to close; a live environment is called on the
+    caller's thread, so that a limit in seconds is noticed only once a call has returned. The task's own failures are in
+    the episode's outcome. Raises RuntimeError inside a running event loop: await `play` there.
+    """
+    _require_no_loop()
+    owns_env, owns_policy = isinstance(env, StackSpec), isinstance(policy, PolicySpec)
+    thread = EnvironmentThread() if owns_env else None
+    build = env.build if isinstance(env, StackSpec) else lambda: env
+    performance = _Performance(
+        session=Session(build, owns=owns_env, record_states=record_states),
+        host=thread or CallingThread(),
+        build_policy=(lambda: policy.build(seed)) if isinstance(policy, PolicySpec) else (lambda: policy),
+        owns_policy=owns_policy,
+        env_seed=seed,
+        limits=limits or Limits(),
+    )
+    try:
+        return Episode.model_validate_json(_to_json(asyncio.run(performance.play(None, seed))))
+    finally:
+        if thread is not None:
+            thread.close()
+
+
+@dataclass
+class _Performance:
+    """One episode while it is played."""
+
+    session: Session
+    host: EnvironmentHost
+    build_policy: Callable[[], Policy]
+    owns_policy: bool
+    env_seed: int
+    limits: Limits
+    policy: Policy | None = None
+    start: StartRecord | None = None
+    steps: list[TraceStep] = field(default_factory=list[TraceStep])
+    usage: Usage = field(default_factory=Usage)
+    notes: list[str] = field(default_factory=list[str])
+
+    async def play(self, task: str | None, seed: int) -> Episode:
+        """Play to the end; `task` None takes the environment's word for which task it is."""
+        began = perf_counter()
+        evaluation: EvaluationResult | None = None
+        try:
+            async with asyncio.timeout(self.limits.episode_seconds):
+                reason = await self._run()
+                evaluation = await self._environment(self.session.evaluate, "evaluate")
+            outcome = Outcome(kind="success") if evaluation.success else Outcome(kind="failure", reason=reason)
+        except EpisodeInvalid as invalid:
+            outcome = invalid.outcome
+        except TimeoutError:
+            detail = f"the episode took longer than {self.limits.episode_seconds:g} s"
+            outcome = Outcome(kind="invalid", reason="time_limit", detail=detail)
+        except Exception as error:  # noqa: BLE001  a fault of this package must not cost the run
+            detail = describe(error, doing=f"turn {len(self.steps)}")
+            outcome = Outcome(kind="invalid", reason="internal_error", detail=detail)
+        finally:
+            await self._close()
+        return Episode(
+            task=self.session.task_id if task is None else task,
+            seed=seed,
+            outcome=outcome,
+            evaluation=evaluation if outcome.kind != "invalid" else None,
+            start=self.start,
+            steps=self.steps,
+            usage=self.usage,
+            seconds=perf_counter() - began,
+            notes=[*self.session.notes, *self.notes],
+        )
+
+    async def _run(self) -> str:
+        """Play until something ends the episode; return the reason it has if it turns out to be a failure."""
+        self.start = await self._environment(lambda: self.session.start(self.env_seed), "reset")
+        self.policy = await self._blaming_policy(self._make_policy, "making the policy")
+        shown = self.start.shown
+        for number in range(self.limits.max_steps):
+            step = await self._turn(number, shown)
+            shown = step.shown
+            if step.stopped:
+                return "stopped"
+            if step.terminated:
+                return "ended"
+            if step.truncated:
+                return "out_of_steps"
+            if self.limits.policy_tokens is not None and self.usage.completion >= self.limits.policy_tokens:
+                return "token_limit"
+        return "out_of_steps"
+
+    async def _turn(self, number: int, shown: Observation) -> TraceStep:
+        policy = self.policy
+        # The policy gets a copy: it must not be able to edit the trace.
+        turn = Turn(
+            observation=Observation(text=shown.text, data=copy.deepcopy(shown.data)),
+            tools=self.session.tools,
+            step=number,
+        )
+
+        async def decide() -> Decision:
+            decision: object = await policy.act(turn) if policy else None
+            if not isinstance(decision, Decision):
+                raise TypeError(f"act returned {type(decision).__name__}, not a Decision")
+            return decision
+
+        began = perf_counter()
+        decision = await self._blaming_policy(decide, f"turn {number}")
+        seconds = perf_counter() - began
+        self.usage += decision.usage
+        step = await self._environment(lambda: self.session.turn(number, decision, seconds), f"turn {number}")
+        self.steps.append(step)
+        return step
+
+    async def _make_policy(self) -> Policy:
+        return self.build_policy()
+
+    async def _environment(self, function: Callable[[], T], doing: str) -> T:
+        """Call the stack on its thread; what it raises is its own or its components' failure."""
+        try:
+            return await self.host.call(function, self.limits.step_seconds)
+        except Exception as error:
+            raise EpisodeInvalid(environment_cause(error), describe(error, doing=doing)) from error
+
+    async def _blaming_policy(self, function: Callable[[], Awaitable[T]], doing: str) -> T:
+        try:
+            return await function()
+        except Exception as error:
+            raise EpisodeInvalid("policy_error", describe(error, doing=doing)) from error
+
+    async def _close(self) -> None:
+        """Close policy and environment, within bounds; what goes wrong here does not change how the episode ended."""
+        if self.policy is not None and self.owns_policy:
+            try:
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self.policy.close()
+            except Exception as error:  # noqa: BLE001  noted; the episode is complete
+                self.notes.append(describe(error, doing="closing the policy"))
+        if self.host.stuck:
+            self.notes.append("the environment hangs and was abandoned unclosed")
+            self.host.post(self.session.close)
+            return
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self.host.call(self.session.close, CLOSE_SECONDS)
+        except Exception as error:  # noqa: BLE001  noted; the episode is complete
+            self.notes.append(describe(error, doing="closing the environment"))
+
+
+def _to_json(episode: Episode) -> bytes:
+    """Serialize an episode; one that cannot be is its environment's fault, which let something else than JSON in."""
+    try:
+        return episode.model_dump_json().encode()
+    except ValueError as error:
+        detail = describe(error, doing="the trace is not JSON")
+        outcome = Outcome(kind="invalid", reason="environment_error", detail=detail)
+        bare = episode.model_copy(update={"outcome": outcome, "start": None, "evaluation": None})
+        bare.steps = []
+        return bare.model_dump_json().encode()
+
+
+def _require_no_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(
+        "run_episode blocks, so it cannot run inside an event loop; there, await envharness.rollouts.episode.play(job)"
+    )

@@ -1,0 +1,199 @@
+"""The environment's side of an episode: builds the stack, takes one turn at a time and writes down what happened.
+
+Everything here is synchronous and is called on the one thread the environment lives on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import ExitStack
+from time import perf_counter
+from typing import TypeVar
+
+from pydantic import JsonValue
+
+from envharness.components.tap import Recorder, tapped
+from envharness.core.env import ActionableEnv
+from envharness.core.harness import EnvHarness
+from envharness.core.policy import Decision
+from envharness.core.trace import StartRecord, TraceStep
+from envharness.core.types import (
+    Action,
+    EnvResponse,
+    EvaluationResult,
+    JsonDict,
+    Observation,
+    ResetResponse,
+    StepInfo,
+    ToolSchema,
+)
+
+T = TypeVar("T")
+
+
+class Session:
+    """One episode of one stack. `start`, then `turn`s, then `evaluate`; `close` always.
+
+    The stack is made by `build` and closed at the end where `owns` says so; one that was given stays its owner's.
+    """
+
+    def __init__(
+        self, build: Callable[[], ActionableEnv], *, owns: bool, record_states: bool, unsafe_hooks: bool = False
+    ) -> None:
+        self._build = build
+        self._owns = owns
+        self._record_states = record_states
+        self._unsafe_hooks = unsafe_hooks
+        self._cleanup = ExitStack()
+        self._recorder = Recorder()
+        self._state: JsonDict = {}
+        self._rewards_steps = False
+        self.task_id = ""
+        """The task's id as the environment has it; empty before `start`."""
+        self.tools: tuple[ToolSchema, ...] = ()
+        self.notes: list[str] = []
+        """Faults that did not end the episode."""
+
+    def start(self, seed: int) -> StartRecord:
+        """Build the stack and reset it."""
+        env = self._build()
+        if self._owns:
+            self._cleanup.callback(env.close)
+        if self._unsafe_hooks:
+            _run_hooks_unconfined(env)
+        self.task_id = env.task_id
+        self._rewards_steps = any(_has_dense_reward(layer) for layer in env.layers())
+        self._env, self._recorder = self._cleanup.enter_context(tapped(env))
+        began = perf_counter()
+        response = _expect(ResetResponse, self._env.reset(seed), "reset")
+        seconds = perf_counter() - began
+        self.tools = tuple(self._env.tool_schemas())
+        recorded = self._recorder.take()
+        return StartRecord(
+            shown=_copied(response.observation),
+            raw=recorded.starts[0].observation if recorded.starts else _copied(response.observation),
+            state=self._look_at_state(),
+            replayed=recorded.exchanges,
+            events=recorded.events,
+            env_seconds=seconds,
+        )
+
+    def turn(self, number: int, decision: Decision, policy_seconds: float) -> TraceStep:
+        """Carry out what the policy decided."""
+        step = TraceStep(
+            step=number,
+            action=None,
+            text=decision.text,
+            usage=decision.usage,
+            shown=Observation(text=""),
+            policy_seconds=policy_seconds,
+        )
+        began = perf_counter()
+        if decision.stop:
+            step.stopped = True
+            step.shown = _copied(self._env.observe())
+        elif decision.action is None:
+            step.refused = "no action was named"
+            step.shown = self._ask_for_an_action()
+        else:
+            # Only a Stage may mark an action as replayed; and the trace keeps a copy that nobody below can edit.
+            action = decision.action.model_copy(update={"replayed": False}, deep=True)
+            step.action = action.model_copy(deep=True)
+            self._execute(action, step)
+        step.env_seconds = perf_counter() - began
+        if step.action is None:
+            step.state = self._state_copy()
+        recorded = self._recorder.take()
+        step.raw, step.events, step.starts = recorded.exchanges, recorded.events, recorded.starts
+        return step
+
+    def evaluate(self) -> EvaluationResult:
+        """Ask the environment's own verifier, through the stack."""
+        return _expect(EvaluationResult, self._env.evaluate(), "evaluate").model_copy(deep=True)
+
+    def close(self) -> None:
+        """Take the taps out and close the stack, if it is ours. Idempotent."""
+        self._cleanup.close()
+
+    def _execute(self, action: Action, step: TraceStep) -> None:
+        response = _expect(EnvResponse, self._env.step(action), "step")
+        if not math.isfinite(response.reward):
+            raise ValueError(f"step returned the reward {response.reward}, which is not a finite number")
+        before = self._state
+        step.shown = _copied(response.observation)
+        step.info = _copied_json(response.info)
+        step.refused = str(response.info.get("refused") or "")
+        step.blocked = str(response.info.get("blocked") or "")
+        step.terminated, step.truncated, step.reward = response.terminated, response.truncated, response.reward
+        step.state = self._look_at_state()
+        if self._rewards_steps:
+            info = StepInfo(
+                action=action, response=response, state_before=before, state_after=self._state, step=step.step
+            )
+            step.dense_reward = self._dense_reward(info)
+
+    def _dense_reward(self, info: StepInfo) -> float:
+        try:
+            reward = float(self._env.step_reward(info))
+            if not math.isfinite(reward):
+                raise ValueError(f"{reward} is not a finite number")  # noqa: TRY301  noted like any other fault of it
+        except Exception as error:  # noqa: BLE001  promised: a fault in the dense reward never ends an episode
+            self.notes.append(f"step {info.step}: step_reward: {type(error).__name__}: {error}")
+            return 0.0
+        return reward
+
+    def _ask_for_an_action(self) -> Observation:
+        current = self._env.observe()
+        names = ", ".join(tool.name for tool in self.tools)
+        return Observation(
+            text=f"You named no action. Tools: {names}.\n\n{current.text}", data=_copied_json(current.data)
+        )
+
+    def _look_at_state(self) -> JsonDict | None:
+        """Read the state where somebody wants it, and return it where the trace does."""
+        if self._record_states or self._rewards_steps:
+            self._state = self._env.get_env_state()
+        return self._state_copy()
+
+    def _state_copy(self) -> JsonDict | None:
+        return _copied_json(self._state) if self._record_states else None
+
+
+def _copied(observation: Observation) -> Observation:
+    """Return a copy that stays as it is when the environment goes on."""
+    return Observation(text=observation.text, data=_copied_json(observation.data))
+
+
+def _expect(kind: type[T], value: object, call: str) -> T:
+    """Check what a bridge returned: its author's type checker may not have."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{call} returned {type(value).__name__}, not {kind.__name__}")
+    return value
+
+
+def _copied_json(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    return {key: _copied_value(item) for key, item in value.items()}
+
+
+def _copied_value(value: JsonValue) -> JsonValue:
+    """Copy what JSON is made of; several times faster than `copy.deepcopy`, which must expect anything."""
+    if isinstance(value, dict):
+        return {key: _copied_value(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_copied_value(item) for item in value]
+    return value
+
+
+def _has_dense_reward(layer: ActionableEnv) -> bool:
+    inherited = (ActionableEnv.step_reward, EnvHarness.step_reward)
+    return type(layer).step_reward not in inherited
+
+
+def _run_hooks_unconfined(env: ActionableEnv) -> None:
+    """Pass on the user's explicit wish; without it no Contract ever runs unconfined."""
+    from envharness.components.contract import Contract
+
+    for layer in env.layers():
+        if isinstance(layer, Contract):
+            layer.unsafe_hooks = True

@@ -1,0 +1,183 @@
+"""The environment under check: fresh copies of it, actions to play, and its state without what may differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NoReturn
+
+import orjson
+from pydantic import JsonValue
+
+from envharness.core.env import ActionableEnv
+from envharness.core.errors import SpecError
+from envharness.core.registry import load
+from envharness.core.seeding import stream
+from envharness.core.spec import EnvironmentNode, StackSpec, WrappedNode
+from envharness.core.types import Action, Capabilities, EnvResponse, JsonDict, Observation
+from envharness.policies.random import random_action
+
+
+class Violation(Exception):
+    """The environment breaks a promise; the text says how."""
+
+
+class NotApplicable(Exception):
+    """The environment's declared capabilities do not make the promise; the text says which."""
+
+
+@dataclass(frozen=True)
+class Glimpse:
+    """What can be compared of one moment: the state without volatile keys, and what was returned."""
+
+    state: JsonDict
+    observation: Observation | None
+    """None where it may differ, because the environment declares volatile keys."""
+    outcome: tuple[float, bool, bool] | None = None
+    """Reward, terminated, truncated; None at a reset."""
+
+
+class Subject:
+    """Makes copies of one environment. Every copy is closed by the `with` block that asked for it."""
+
+    def __init__(self, make: Callable[[], ActionableEnv], *, seed: int, max_steps: int) -> None:
+        self._make = make
+        self.seed = seed
+        self.max_steps = max_steps
+
+    @contextmanager
+    def fresh(self) -> Generator[ActionableEnv]:
+        """Yield a copy that nobody used before."""
+        with self._make() as env:
+            yield env
+
+    @cached_property
+    def capabilities(self) -> Capabilities:
+        """What the environment declares."""
+        with self.fresh() as env:
+            return env.capabilities
+
+    @cached_property
+    def reference(self) -> list[Action] | None:
+        """The reference solution for the seed; None where the benchmark has none."""
+        with self.fresh() as env:
+            env.reset(self.seed)
+            return env.reference_solution()
+
+    @cached_property
+    def actions(self) -> list[Action]:
+        """Actions that can be executed one after the other: the reference solution, else sampled from the schemas.
+
+        At most `max_steps`; only the last may end the episode. Never empty.
+        """
+        played: list[Action] = []
+        with self.fresh() as env:
+            shown = env.reset(self.seed).observation
+            rng = stream(self.seed, "conformance", "actions")
+            solution = iter(self.reference or ())
+            for _ in range(self.max_steps):
+                action = next(solution, None) if self.reference else random_action(env.tool_schemas(), shown, rng)
+                if action is None:
+                    break
+                response = env.step(action)
+                shown = response.observation
+                if not response.info.get("refused"):
+                    played.append(action)
+                if response.terminated or response.truncated:
+                    break
+        if not played:
+            raise Violation(f"none of {self.max_steps} actions that fit the tools' schemas was accepted")
+        return played
+
+    @property
+    def opening(self) -> list[Action]:
+        """The first half of `actions`: it never ends the episode."""
+        return self.actions[: len(self.actions) // 2]
+
+    def state(self, env: ActionableEnv) -> JsonDict:
+        """Return the state without volatile keys."""
+        volatile = self.capabilities.volatile_state_keys
+        return {key: value for key, value in env.get_env_state().items() if key not in volatile}
+
+    def start(self, env: ActionableEnv, seed: int | None = None) -> Glimpse:
+        """Reset with the subject's seed, or with `seed`."""
+        response = env.reset(self.seed if seed is None else seed)
+        return Glimpse(self.state(env), self._comparable(response.observation))
+
+    def play(self, env: ActionableEnv, actions: Iterable[Action]) -> list[Glimpse]:
+        """Step through `actions`."""
+        return [self.glimpse(env, env.step(action)) for action in actions]
+
+    def glimpse(self, env: ActionableEnv, response: EnvResponse) -> Glimpse:
+        """Return what can be compared after a step."""
+        outcome = (response.reward, response.terminated, response.truncated)
+        return Glimpse(self.state(env), self._comparable(response.observation), outcome)
+
+    def ended(self, env: ActionableEnv) -> None:
+        """Bring a fresh copy to the end of an episode. Raises Violation where it cannot."""
+        options: JsonDict | None = {"max_steps": 1} if self.capabilities.step_limit_option else None
+        env.reset(self.seed, options)
+        for action in self.actions:
+            response = env.step(action)
+            if response.terminated or response.truncated:
+                return
+        raise Violation(
+            f"no end was reached in {len(self.actions)} steps; give the bridge a reference solution or the reset "
+            "option max_steps (capability step_limit_option), or check with a larger max_steps"
+        )
+
+    def _comparable(self, observation: Observation) -> Observation | None:
+        return None if self.capabilities.volatile_state_keys else observation
+
+
+def restored(env: ActionableEnv, state: JsonDict) -> ActionableEnv:
+    """Make an environment from what `env.save_state()` returned, by the way a file would."""
+    try:
+        node = env.node
+    except SpecError:
+        return type(env).from_state(state)
+    if isinstance(node, EnvironmentNode):
+        return StackSpec(stack=node.model_copy(update={"state": state})).build()
+    component: Any = load("component", node.component)
+    if isinstance(node, WrappedNode):
+        return component.from_state(state, StackSpec(stack=node.inner).build())
+    return component.from_state(state, [StackSpec(stack=segment).build() for segment in node.segments])
+
+
+def through_json(state: JsonDict) -> JsonDict:
+    """Return the state as a file would give it back. Raises Violation where it is not JSON."""
+    try:
+        return orjson.loads(orjson.dumps(state))
+    except TypeError as error:
+        raise Violation(f"save_state() is not JSON: {error}") from error
+
+
+def require_equal(expected: Sequence[Glimpse], found: Sequence[Glimpse], what: str) -> None:
+    """Raise Violation naming the first moment at which two plays differ."""
+    for index, (one, other) in enumerate(zip(expected, found, strict=True)):
+        if one != other:
+            raise Violation(f"{what}, but at moment {index} {_difference(one, other)}")
+
+
+def _difference(one: Glimpse, other: Glimpse) -> str:
+    for key in sorted(one.state.keys() | other.state.keys()):
+        if one.state.get(key) != other.state.get(key):
+            return f"the state's {key!r} was {_brief(one.state.get(key))} and then {_brief(other.state.get(key))}"
+    if one.outcome != other.outcome:
+        return f"(reward, terminated, truncated) was {one.outcome} and then {other.outcome}"
+    texts = [None if glimpse.observation is None else glimpse.observation.text for glimpse in (one, other)]
+    if texts[0] != texts[1]:
+        return f"the observation was {_brief(texts[0])} and then {_brief(texts[1])}"
+    return "the observation's data differed"
+
+
+def _brief(value: JsonValue) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."  # noqa: PLR2004  a line of a report
+
+
+def fail(message: str) -> NoReturn:
+    """Raise Violation."""
+    raise Violation(message)

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from envharness.cli.config_file import read_config
+from envharness.cli.rigging import RigFile
+from envharness.core.errors import ConfigError
+
+GOOD = """
+environment: {id: toy24}
+tasks: {count: 2}
+policy: {id: solver}
+run_dir: runs/x
+"""
+
+
+def read(tmp_path: Path, text: str, **overrides: object) -> RigFile:
+    path = tmp_path / "rig.yaml"
+    path.write_text(text)
+    return read_config(path, RigFile, overrides)
+
+
+def test_a_file_and_flags_that_override_it(tmp_path: Path) -> None:
+    file = read(tmp_path, GOOD, **{"seed": 7, "engine.workers": 3, "designer.id": None})
+    assert (file.seed, file.engine.workers, file.designer.id) == (7, 3, "template")
+    assert "run_dir" not in file.content().model_dump()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (GOOD + "bund: [0.4, 0.6]\n", r"rig\.yaml, line 6, key 'bund': unknown key \(allowed: band, .*rounds"),
+        (
+            GOOD + "engine:\n  backend: moon\n",
+            r"line 7, key 'engine\.backend': Input should be 'inline' or 'pool', found 'moon'",
+        ),
+        (
+            GOOD + "engine:\n  colour: red\n",
+            r"line 7, key 'engine\.colour': unknown key \(allowed: backend, retries, workers\)",
+        ),
+        (GOOD + "rollouts: many\n", r"line 6, key 'rollouts': .*integer.*'many'"),
+        (GOOD + "seed: 1\nseed: 2\n", r"line 7: key 'seed' is given twice"),
+        (GOOD + "band: [0.6, 0.4]\n", r"band"),
+        ("environment: {id: toy24}\n", r"required \(and 2 more\)"),
+        ("- a\n- b\n", r"expected keys and values, found a list"),
+        ("a: [\n", r"line 2: not YAML"),
+        ("a: !!python/object/apply:os.system ['true']\n", r"line 1: not YAML"),
+        ("a: &x [*x]\n", r"unknown key|holds itself"),
+        ("", r"required"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        read(tmp_path, text)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot read the configuration: No such file"):
+        read_config(tmp_path / "none.yaml", RigFile)
+    binary = tmp_path / "binary.yaml"
+    binary.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        read_config(binary, RigFile)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(max_size=60))
+def test_no_text_makes_the_reader_fail_in_another_way(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "fuzz.yaml"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    with pytest.raises(ConfigError):
+        read_config(path, RigFile)

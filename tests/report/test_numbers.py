@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envharness.report.numbers import Band, Share, count_rollouts, summarise, wilson
+from report.build_run import measured, result
+
+BAND = Band(0.4, 0.6)
+
+
+@given(st.integers(0, 500), st.integers(0, 500))
+def test_wilson_holds_the_share_and_stays_in_range(successes: int, failures: int) -> None:
+    trials = successes + failures
+    low, high = wilson(successes, trials)
+    assert 0.0 <= low <= high <= 1.0
+    if trials:
+        assert low <= successes / trials <= high
+
+
+def test_wilson_agrees_with_published_values() -> None:
+    # Newcombe 1998, table I: 81 of 263 and 0 of 20.
+    assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=5e-5)
+    assert wilson(0, 20) == pytest.approx((0.0, 0.1611), abs=5e-5)
+    assert wilson(0, 0) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("wins", "asked", "inside"),
+    [
+        (2, 5, True),
+        (3, 5, True),
+        (1, 5, False),
+        (4, 5, False),
+        (40, 100, True),
+        (60, 100, True),
+        (61, 100, False),
+        (12, 20, True),
+    ],
+)
+def test_band_includes_both_ends_exactly(wins: int, asked: int, inside: bool) -> None:
+    assert BAND.holds(measured(wins, asked)) is inside
+
+
+def test_an_incomplete_measurement_is_never_in_band() -> None:
+    assert not BAND.holds(measured(2, 5, valid=4))
+    assert not BAND.holds(measured(0, 5, valid=0))
+    assert not BAND.holds(None)
+
+
+def test_ceiling_is_what_a_fair_coin_would_show() -> None:
+    assert BAND.ceiling(5) == pytest.approx(0.625)
+    assert BAND.ceiling(100) == pytest.approx(0.9648, abs=1e-4)
+    assert BAND.ceiling(0) == 0.0
+
+
+def test_every_share_is_over_all_tasks() -> None:
+    tasks = [
+        result("a", 5, 3, fresh=50),
+        result("b", 0, 2, fresh=90),
+        result("c", 3, fresh=50),
+        result("d", 5),
+        result("e", 2).model_copy(update={"baseline": measured(2, 5, valid=4), "status": "invalid"}),
+    ]
+    figures = summarise(tasks, BAND)
+    assert (figures.tasks, figures.accepted, figures.already_in_band, figures.rejected, figures.invalid) == (
+        5,
+        2,
+        1,
+        1,
+        1,
+    )
+    assert figures.before == Share(1, 5)
+    assert figures.after == Share(3, 5)
+    assert figures.remeasured == Share(2, 5)
+    assert figures.accepted_remeasured == Share(1, 2)
+    assert figures.before_fresh is None
+    assert (figures.deciding_rollouts, figures.fresh_rollouts) == (5, 100)
+
+
+def test_figures_of_no_tasks_and_of_no_fresh_rollouts() -> None:
+    empty = summarise([], BAND)
+    assert (empty.tasks, empty.before.value, empty.remeasured, empty.flaws) == (0, 0.0, None, ())
+    assert summarise([result("a", 5, 3)], BAND).remeasured is None
+
+
+def test_a_batch_that_designers_share_is_counted_once() -> None:
+    shared = measured(5, 5, valid=4, episodes=("k0", "k1", "k2", "k3", "k4"))
+    first = result("a", 3).model_copy(update={"baseline": shared})
+    second = result("a", 3).model_copy(update={"baseline": shared, "before": measured(1, 10)})
+    assert count_rollouts([first, second]) == (15, 1)
+
+
+def test_flaws_found_and_flaws_only_looked_for() -> None:
+    tasks = [result("a", 5, 3), result("b", 5), result("c", 5, flaw="repeats_actions"), result("d", 5, flaw="none")]
+    flaws = {flaw.flaw: (flaw.tasks, flaw.accepted, round(flaw.mean_score, 2)) for flaw in summarise(tasks, BAND).flaws}
+    assert flaws == {"leans_on_action": (2, 1, 0.8), "repeats_actions": (1, 0, 0.3), "stops_early": (0, 0, 0.1)}
+    assert next(iter(flaws)) == "leans_on_action"

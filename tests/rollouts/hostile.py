@@ -1,0 +1,220 @@
+"""Environments and policies that misbehave on purpose, addressed as `rollouts.hostile:Name`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from envharness.core.errors import HookFault, PolicyError, ReplayError, ZygoteError
+from envharness.core.policy import Decision, PolicySpec, Turn
+from envharness.core.spec import StackSpec
+from envharness.core.types import (
+    Action,
+    EnvResponse,
+    EvaluationResult,
+    JsonDict,
+    Observation,
+    ResetResponse,
+    StepInfo,
+)
+from envharness.core.usage import Usage
+from envharness.rollouts.job import Limits, RolloutJob
+from kitchen import Kitchen
+
+WIN = [{"name": "take"}, {"name": "put", "kwargs": {"place": "desk"}}]
+
+
+class Misbehaving(Kitchen):
+    """Does `how` in the call named `when`. With `once`, the path of a file, only where that file is not there yet."""
+
+    threads: set[int]
+
+    def __init__(self, *, how: str = "", when: str = "step", once: str = "", seconds: float = 60.0) -> None:
+        super().__init__()
+        self.how, self.when, self.once, self.seconds = how, when, once, seconds
+        self.threads = {threading.get_ident()}
+        self._perhaps("init")
+
+    def _start(self, seed: int | None, options: JsonDict) -> ResetResponse:
+        self._perhaps("reset")
+        return super()._start(seed, options)
+
+    def step(self, action: Action) -> EnvResponse:
+        self._perhaps("step")
+        response = super().step(action)
+        if self.how == "none":
+            return None  # pyright: ignore[reportReturnType]  the mistake under test
+        if self.how == "nan":
+            return response.model_copy(update={"reward": float("nan")})
+        if self.how == "edits action":
+            action.kwargs["place"] = "moon"
+        return response
+
+    def get_env_state(self) -> JsonDict:
+        self._perhaps("state")
+        # Without the kitchen's clock, which differs between identical runs.
+        return {key: value for key, value in super().get_env_state().items() if key != "clock"}
+
+    def evaluate(self) -> EvaluationResult:
+        self._perhaps("evaluate")
+        result = super().evaluate()
+        return result.model_copy(update={"metrics": {"threads": len(self.threads)}})
+
+    def _release(self) -> None:
+        self._perhaps("close")
+
+    def _perhaps(self, call: str) -> None:
+        self.threads.add(threading.get_ident())
+        if call != self.when:
+            return
+        if self.once:
+            if Path(self.once).exists():
+                return
+            Path(self.once).touch()
+        misbehave(self.how, self.seconds)
+
+
+def misbehave(how: str, seconds: float) -> None:
+    faults: Mapping[str, Exception] = {
+        "raise": KeyError("mug"),
+        "hook fault": HookFault("filter_action", "it raised"),
+        "replay error": ReplayError(1, "it drifted"),
+        "zygote": ZygoteError("it is gone"),
+        "stop iteration": StopIteration(3),
+        "timeout": TimeoutError("the container did not answer"),
+    }
+    if how in faults:
+        raise faults[how]
+    if how == "hang":
+        time.sleep(seconds)
+    elif how == "hang holding the GIL":
+        pow(7, 3**17)
+    elif how == "exit":
+        os._exit(41)
+    elif how == "complain":
+        sys.stderr.write("Traceback of a kind\nSegmentation violation in the renderer\n")
+        sys.stderr.flush()
+        os._exit(3)
+    elif how == "sys.exit":
+        sys.exit("over")
+    elif how == "print":
+        sys.stdout.write("noise on standard output\n" * 3000)
+        sys.stdout.flush()
+        sys.stderr.write("noise on standard error\n" * 3000)
+        sys.stderr.flush()
+    elif how == "spawn":
+        subprocess.Popen(["sleep", "317"])
+    elif how == "kill":
+        os.kill(os.getpid(), 9)
+
+
+class Rewarding(Kitchen):
+    def step_reward(self, info: StepInfo) -> float:
+        if info.step == 1:
+            raise ZeroDivisionError("in the reward")
+        return float(info.state_before != info.state_after)
+
+
+class Aliasing(Kitchen):
+    """Hands out the same list in every observation and goes on writing to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.history: list[Any] = []
+
+    def _look(self) -> Observation:
+        self.history.append(len(self.history))
+        return Observation.model_construct(text="look", data={"history": self.history})
+
+
+class Script:
+    """Plays its actions in turn, then stops. Knows one misbehaviour, at turn `at`."""
+
+    def __init__(
+        self, *, seed: int, actions: list[Any], how: str = "", at: int = 0, tokens: int = 0, once: str = ""
+    ) -> None:
+        self.random = random.Random(seed)
+        self.actions, self.how, self.at, self.tokens, self.once = actions, how, at, tokens, once
+        if how == "constructor":
+            raise ValueError("no such model")
+
+    async def act(self, turn: Turn) -> Decision:
+        usage = Usage(calls=1, completion=self.tokens)
+        if turn.step == self.at and self._due():
+            if self.how == "dictionary":
+                return {"action": None}  # pyright: ignore[reportReturnType]  the mistake under test
+            if self.how == "provider":
+                raise PolicyError("429 from the provider")
+            if self.how == "waits":
+                await asyncio.sleep(60)
+            if self.how == "timeout":
+                raise TimeoutError
+            misbehave(self.how, 60)
+        if self.how == "edits observation":
+            turn.observation.data["edited"] = True
+            turn.observation.text = "edited"
+        if turn.step >= len(self.actions):
+            return Decision(stop=True, text="done", usage=usage)
+        wanted = self.actions[turn.step]
+        return Decision(action=None if wanted is None else Action.model_validate(wanted), text="so", usage=usage)
+
+    async def close(self) -> None:
+        if self.how == "close":
+            raise OSError("pipe")
+
+    def _due(self) -> bool:
+        if not self.once:
+            return True
+        path = Path(self.once)
+        seen = path.exists()
+        path.touch()
+        return not seen
+
+
+class Naps:
+    """Waits a time that differs from seed to seed, then wins: finish order is not submission order."""
+
+    def __init__(self, *, seed: int, seconds: float) -> None:
+        self.seconds = seconds
+        self.script = Script(seed=seed, actions=WIN)
+
+    async def act(self, turn: Turn) -> Decision:
+        if turn.step == 0:
+            await asyncio.sleep(self.seconds)
+        return await self.script.act(turn)
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
+def kitchen(**options: Any) -> StackSpec:
+    """A stack that is a bare kitchen; with options, one that misbehaves."""
+    if options:
+        return StackSpec.environment("rollouts.hostile:Misbehaving", **options)
+    return StackSpec.environment("kitchen:Kitchen")
+
+
+def script(actions: list[Any] | None = None, **options: Any) -> PolicySpec:
+    return PolicySpec(
+        id="rollouts.hostile:Script", options={"actions": cast("Any", WIN if actions is None else actions), **options}
+    )
+
+
+def job(stack: StackSpec | None = None, policy: PolicySpec | None = None, index: int = 0, **limits: Any) -> RolloutJob:
+    return RolloutJob(
+        task="mug-on-desk",
+        stack=stack or kitchen(),
+        policy=policy or script(),
+        env_seed=3,
+        policy_seed=index,
+        index=index,
+        limits=Limits(**limits),
+    )
