@@ -112,19 +112,26 @@ class Alfworld(Bridge):
 
     def _start(self, seed: int | None, options: JsonDict) -> ResetResponse:
         del seed  # the game has no randomness
-        if options:
-            raise SpecError(f"alfworld takes no reset options, found {', '.join(sorted(options))}", place="options")
+        self._max_steps = self._step_limit(options)
         engine.require_thread()
         if self._engine is None:
             self._engine = engine.lease(self._game)
         self._show(self._engine.restart())
         goal = _GOAL.search(self._frame.feedback)
         self._goal = goal["goal"] if goal else ""
-        self._last_command = ""
         self._steps = 0
         guard = self._options.repetition_guard
         self._watch = RepetitionWatch(guard) if guard else None
         return ResetResponse(observation=self._look(), info={"task": self.task_id})
+
+    def _step_limit(self, options: JsonDict) -> int:
+        """Return the step limit of this episode: the reset option `max_steps` (a Chain's budget), or our own."""
+        if unknown := sorted(options.keys() - {"max_steps"}):
+            raise SpecError(f"alfworld has no reset option {unknown[0]!r} (known: max_steps)", place="options")
+        limit = options.get("max_steps", self._options.max_steps)
+        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+            raise SpecError(f"the reset option max_steps must be 1 or more, not {limit!r}", place="options.max_steps")
+        return limit
 
     def send(self, command: str) -> EnvResponse:
         """Send one command to the engine; called by the tool."""
@@ -135,11 +142,10 @@ class Alfworld(Bridge):
                 info["mapped_command"] = command = mapped
         frame = self._running_engine().step(command)
         self._show(frame)
-        self._last_command = command
         self._steps += 1
         if not frame.effective:
             info["ineffective"] = True
-        truncated = not frame.won and self._steps >= self._options.max_steps
+        truncated = not frame.won and self._steps >= self._max_steps
         if not frame.won and self._watch is not None and self._watch.add(command, frame.feedback):
             info["repetition"] = True
             truncated = True
@@ -203,7 +209,7 @@ class Alfworld(Bridge):
     @property
     def capabilities(self) -> Capabilities:
         """What this bridge can do: no snapshot in mid-episode, but forks go on; one thread a process."""
-        return Capabilities(state="episode_boundary", fork_safe=True, thread_safe=False)
+        return Capabilities(fork_safe=True, seeded=False, step_limit_option=True)
 
     @property
     def task_id(self) -> str:
@@ -224,12 +230,9 @@ class Alfworld(Bridge):
             "task": self.task_id,
             "goal": self._goal,
             **self._view,
-            "last_command": self._last_command,
-            "last_feedback": self._frame.feedback,
-            "ineffective": not self._frame.effective,
             "admissible_commands": [*self._frame.admissible_commands],
             "steps": self._steps,
-            "max_steps": self._options.max_steps,
+            "max_steps": self._max_steps,
             "won": self._frame.won,
         }
         copy: JsonDict = orjson.loads(orjson.dumps(found))
