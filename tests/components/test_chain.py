@@ -435,12 +435,25 @@ def test_the_task_is_named_after_the_segments() -> None:
 
 
 def test_a_stage_above_replays_across_a_boundary_and_is_not_charged() -> None:
-    chain = Chain(corridors(1, 3), max_steps=3)
-    stage = Stage(chain, [FORWARD, FORWARD])
+    first, second = corridors(2, 3, step_limit_option=False)
+    stage = Stage(Chain([first, second], max_steps=2), [FORWARD, FORWARD, FORWARD])
     start = stage.reset()
     assert start.observation.data["position"] == 1
-    assert not play(stage, BACK, FORWARD).truncated
+    assert (first.replayed_steps, second.replayed_steps) == (2, 1)
+    assert not stage.step(BACK).truncated
     assert stage.step(FORWARD).truncated
+
+
+def test_the_policys_turn_starts_whole_after_a_replay() -> None:
+    stage = Stage(Chain(corridors(3, 3), {"name": "alternate", "every": 2}), [FORWARD])
+    stage.reset()
+    for expected in (0, 1):
+        stage.step(FORWARD if expected else BACK)
+        assert stage.get_env_state()["chain"] == {
+            "segment": expected,
+            "segments": 2,
+            "visited": list(range(expected + 1)),
+        }
 
 
 def test_a_stage_that_wins_the_chain_is_an_error_that_names_the_action() -> None:

@@ -45,15 +45,17 @@ def step_limit_as_declared(subject: Subject) -> str:
     """The reset option `max_steps` replaces the own step limit where declared."""
     if not subject.capabilities.step_limit_option:
         raise NotApplicable("capabilities.step_limit_option is False: reset takes no max_steps")
+    count = len(subject.actions)
+    low, high = max(count - 1, 1), 10 * count
     with subject.fresh() as env:
-        env.reset(subject.seed, {"max_steps": 1})
-        response = env.step(subject.actions[0])
-        if not (response.terminated or response.truncated):
-            fail("reset was given max_steps=1, and the episode went on after one step")
-        env.reset(subject.seed, {"max_steps": 10 * len(subject.actions)})
+        env.reset(subject.seed, {"max_steps": low})
+        ends = [response.terminated or response.truncated for response in map(env.step, subject.actions[:low])]
+        if not ends[-1]:
+            fail(f"reset was given max_steps={low}, and the episode went on after {low} steps")
+        env.reset(subject.seed, {"max_steps": high})
         if any(env.step(action).truncated for action in subject.actions):
-            fail(f"reset was given max_steps={10 * len(subject.actions)}, and the episode was truncated before")
-    return "max_steps bounds an episode to one step and lets one go on to its end"
+            fail(f"reset was given max_steps={high}, and the episode was truncated within {count} steps")
+    return f"max_steps={low} ends an episode after {low} steps, max_steps={high} lets {count} be played"
 
 
 def instances_are_isolated(subject: Subject) -> str:
