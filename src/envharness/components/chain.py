@@ -72,7 +72,7 @@ class Chain(ActionableEnv):
     the own limit of each segment whose capabilities have `step_limit_option`; another segment that reaches its own
     limit is over there and then, and judged. None leaves the segments' own limits in force and adds none. `strict`
     requires every segment visited, even one that a branch would excuse. `handoff` shapes the observation at a change
-    (see Handoff), `tool_clashes` says what happens to tools of one name (see ToolUnion). Raises SpecError where these do
+    (see Handoff), `tool_clashes` what happens to tools of one name (see ToolUnion). Raises SpecError where these do
     not fit together.
     """
 
