@@ -10,6 +10,7 @@ from envharness.components.chain import Chain
 from envharness.components.handoff import Handoff
 from envharness.components.stage import Stage
 from envharness.core.errors import LifecycleError, NotResumableError, ReplayError, SpecError
+from envharness.core.spec import make
 from envharness.core.state_schema import state_violations
 from envharness.core.trace import ComponentEvent
 from envharness.core.types import Action, EnvResponse, JsonDict, Observation, ResetResponse, StepInfo
@@ -210,6 +211,16 @@ def test_inner_step_limits_are_raised_to_the_budget() -> None:
     assert play(chain, *[FORWARD] * 12).terminated
     assert chain.evaluate().success
     assert second.last_options == {"max_steps": 20}
+
+
+def test_the_budget_of_a_chain_of_puzzles_is_one_for_all() -> None:
+    chain = Chain([make("toy24", numbers=[4, 6], max_steps=2), make("toy24", numbers=[3, 8], max_steps=2)], max_steps=9)
+    chain.reset()
+    idle = Action(name="reset_numbers")
+    first = Action(name="combine", kwargs={"left": "4", "operation": "*", "right": "6"})
+    last = Action(name="combine", kwargs={"left": "3", "operation": "*", "right": "8"})
+    assert play(chain, idle, idle, idle, first, idle, idle, idle, last).terminated
+    assert chain.evaluate().success
 
 
 def test_without_a_budget_the_segments_keep_their_own_limits() -> None:

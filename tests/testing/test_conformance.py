@@ -384,11 +384,17 @@ class KeepsItsOwnLimit(Sound):
 
 
 @breaks("step_limit_as_declared")
-class LimitIsAHundredthOfIt(Sound):
+class HasAnUpperLimitOfItsOwn(Sound):
     def _start(self, seed: int | None, options: JsonDict) -> ResetResponse:
         response = super()._start(seed, options)
-        self._limit = max(self._limit // 12, 1) if "max_steps" in options else self._limit
+        self._limit = 2 if self._limit > 50 else self._limit
         return response
+
+
+@breaks("replay_is_not_charged")
+class ChargesTheReplay(Sound):
+    def notify_replay_complete(self) -> None:
+        """Go on counting."""
 
 
 @breaks("instances_are_isolated")
@@ -499,6 +505,7 @@ def test_only_declared_capabilities_excuse() -> None:
         "reference_verifies",
         "snapshot_equals_replay",
         "step_limit_as_declared",
+        "replay_is_not_charged",
         "instances_are_isolated",
         "threads_as_declared",
         "forks_as_declared",

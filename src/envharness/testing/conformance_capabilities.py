@@ -58,6 +58,27 @@ def step_limit_as_declared(subject: Subject) -> str:
     return f"max_steps={low} ends an episode after {low} steps, max_steps={high} lets {count} be played"
 
 
+def replay_is_not_charged(subject: Subject) -> str:
+    """What a Stage replays is not counted towards the step limit."""
+    if not subject.capabilities.step_limit_option:
+        raise NotApplicable("capabilities.step_limit_option is False: the limit cannot be set low enough to see it")
+    count = len(subject.actions) // 3
+    replayed, rest = subject.actions[:count], subject.actions[count:]
+    with subject.fresh() as env:
+        # Enough for either part, and too little for both.
+        env.reset(subject.seed, {"max_steps": len(rest)})
+        for action in replayed:
+            env.step(action.model_copy(update={"replayed": True}))
+        env.notify_replay_complete()
+        for index, action in enumerate(rest):
+            if env.step(action).truncated and index + 1 < len(rest):
+                fail(
+                    f"{count} actions were replayed, and then max_steps={len(rest)} truncated after {index + 1} steps; "
+                    "count anew in notify_replay_complete()"
+                )
+    return f"{count} replayed actions leave all {len(rest)} steps of the limit"
+
+
 def instances_are_isolated(subject: Subject) -> str:
     """Two copies that are used in turns do not disturb each other."""
     if not subject.capabilities.isolated:
