@@ -116,6 +116,8 @@ class HookServer:
             action = Action(**request["action"])
             response = self._contract.modify_transition(action, response, self._env_state())
             check_returned(response, (EnvResponse,))
+            if not isinstance(response.observation, Observation):
+                raise TypeError(f"the response's observation is {type(response.observation).__name__}, not Observation")
         info = orjson.Fragment(orjson.dumps(response.info))  # now, so that a fault in it is this hook's
         observation = response.observation
         if FILTER_OBSERVATION in request["hooks"]:

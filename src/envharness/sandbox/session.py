@@ -264,7 +264,7 @@ class HookSession:
     def _kill_and_reap(self) -> dict[str, Any] | None:
         pidfd = self._child.pidfd
         try:
-            return self._child.zygote.end(self._child.pid)
+            return self._child.zygote.end(self._child.ticket)
         except ZygoteError:
             # The kernel kills the orphan; a descriptor of it lets us make sure, whatever its number is now.
             if pidfd is not None and sys.platform == "linux":
