@@ -87,6 +87,15 @@ def test_transition_and_observation_share_one_round_trip() -> None:
         assert session.filter_observation(Observation(text="start"), {"seen": "x"}).text == "start O x"
 
 
+def test_only_a_transition_hook_gets_at_the_rest_of_the_response() -> None:
+    source = contract("def filter_observation(self, observation, env_state):", "    return Observation(text='seen')")
+    response = EnvResponse(observation=Observation(text="x"), reward=0.5, truncated=True, info={"nan": float("inf")})
+    with open_session(source, seed=1) as session:
+        proposed = session.after_transition(SUBMIT, response, {})
+    assert proposed == response.model_copy(update={"observation": Observation(text="seen")})
+    assert response.observation.text == "x"
+
+
 def test_the_report_says_what_is_overridden() -> None:
     report = check_source(RAN_TESTS.replace("_Contract(Contract)", "_Rules(Rules)"))
     assert report.class_name == "_Rules"
