@@ -93,6 +93,7 @@ class Alfworld(Bridge):
         self._game = self._library.find(self._named_task())
         self._tools = (Act(self),)
         self._engine: GameEngine | None = None
+        self._step_limit = self._options.max_steps
 
     def _named_task(self) -> str:
         chosen = self._options
@@ -112,7 +113,9 @@ class Alfworld(Bridge):
 
     def _start(self, seed: int | None, options: JsonDict) -> ResetResponse:
         del seed  # the game has no randomness
-        self._max_steps = self._step_limit(options)
+        self._step_limit = self._take_step_limit(options, self._options.max_steps)
+        if options:
+            raise SpecError(f"alfworld's reset takes max_steps only, found {sorted(options)}", place="options")
         engine.require_thread()
         if self._engine is None:
             self._engine = engine.lease(self._game)
@@ -123,15 +126,6 @@ class Alfworld(Bridge):
         guard = self._options.repetition_guard
         self._watch = RepetitionWatch(guard) if guard else None
         return ResetResponse(observation=self._look(), info={"task": self.task_id})
-
-    def _step_limit(self, options: JsonDict) -> int:
-        """Return the step limit of this episode: the reset option `max_steps` (a Chain's budget), or our own."""
-        if unknown := sorted(options.keys() - {"max_steps"}):
-            raise SpecError(f"alfworld has no reset option {unknown[0]!r} (known: max_steps)", place="options")
-        limit = options.get("max_steps", self._options.max_steps)
-        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-            raise SpecError(f"the reset option max_steps must be 1 or more, not {limit!r}", place="options.max_steps")
-        return limit
 
     def send(self, command: str) -> EnvResponse:
         """Send one command to the engine; called by the tool."""
@@ -145,7 +139,7 @@ class Alfworld(Bridge):
         self._steps += 1
         if not frame.effective:
             info["ineffective"] = True
-        truncated = not frame.won and self._steps >= self._max_steps
+        truncated = not frame.won and self._steps >= self._step_limit
         if not frame.won and self._watch is not None and self._watch.add(command, frame.feedback):
             info["repetition"] = True
             truncated = True
@@ -232,7 +226,7 @@ class Alfworld(Bridge):
             **self._view,
             "admissible_commands": [*self._frame.admissible_commands],
             "steps": self._steps,
-            "max_steps": self._max_steps,
+            "max_steps": self._step_limit,
             "won": self._frame.won,
         }
         copy: JsonDict = orjson.loads(orjson.dumps(found))
