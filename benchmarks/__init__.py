@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 BENCHMARKS = {
     "isolation": "benchmarks.isolation",
+    "layers": "benchmarks.layers",
+    "store": "benchmarks.store",
 }
 """Name → module, imported when the benchmark is run."""
 

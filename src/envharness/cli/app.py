@@ -69,7 +69,8 @@ def _explain(error: BaseException) -> int:
     code = 1
     match error:
         case _UsageError():
-            failure(error.format_message(), hint="see envharness --help")
+            # Its text without the program's name; `str` of such an error may lack the parameter's.
+            failure(getattr(error, "format_message", error.__str__)(), hint="see envharness --help")
             code = 2
         case KeyboardInterrupt() | typer.Abort():
             failure("interrupted; what was finished is kept, the same command goes on from there")

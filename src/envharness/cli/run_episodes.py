@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.text import Text
 
 from envharness.cli.options import parse_options
 from envharness.cli.output import console, print_json, say
+from envharness.core.errors import MachineryError
+
+if TYPE_CHECKING:
+    from envharness.core.policy import PolicySpec
+    from envharness.core.spec import StackSpec
+    from envharness.core.trace import Episode
+    from envharness.rollouts.job import RolloutJob
 
 
 def run(
@@ -30,32 +37,42 @@ def run(
     """Play episodes and print how they ended. An episode that the machinery lost counts as neither won nor lost."""
     from envharness.cli.stacks import stack_of
     from envharness.core.policy import PolicySpec
-    from envharness.core.seeding import derive_seed
-    from envharness.report.terminal import trajectory_text
     from envharness.rollouts.engine import make_engine
-    from envharness.rollouts.job import Limits, RolloutJob
 
     chosen = PolicySpec(id=policy, options=parse_options(policy_option or []))
     chosen.check()
     stack = stack_of(environment, task, parse_options(option or []))
+    jobs = _jobs(stack, chosen, episodes=episodes, max_steps=max_steps, seed=seed)
+    with make_engine(backend, workers=workers, unsafe_hooks=unsafe_hooks) as engine:
+        played = sorted((episode for _, episode in engine.run(jobs)), key=lambda episode: episode.index)
+    _print(played, trace=trace, as_json=as_json)
+    if not any(episode.valid for episode in played):
+        raise typer.Exit(MachineryError.exit_code)
+
+
+def _jobs(stack: StackSpec, policy: PolicySpec, *, episodes: int, max_steps: int, seed: int) -> list[RolloutJob]:
+    from envharness.core.seeding import derive_seed
+    from envharness.rollouts.job import Limits, RolloutJob
+
     with stack.build() as env:
-        name = env.task_id
-    jobs = [
+        task = env.task_id
+    return [
         RolloutJob(
-            task=name,
+            task=task,
             stack=stack,
-            policy=chosen,
-            env_seed=derive_seed(seed, "env", name),
-            policy_seed=derive_seed(seed, "run", name, index),
+            policy=policy,
+            env_seed=derive_seed(seed, "env", task),
+            policy_seed=derive_seed(seed, "run", task, index),
             index=index,
             limits=Limits(max_steps=max_steps),
         )
         for index in range(episodes)
     ]
-    with make_engine(backend, workers=workers, unsafe_hooks=unsafe_hooks) as engine:
-        played = sorted((episode for _, episode in engine.run(jobs)), key=lambda episode: episode.index)
-    valid = [episode for episode in played if episode.valid]
-    won = sum(episode.success for episode in valid)
+
+
+def _print(played: list[Episode], *, trace: bool, as_json: bool) -> None:
+    from envharness.report.terminal import trajectory_text
+
     out = console()
     for episode in played:
         if trace and not as_json:
@@ -63,17 +80,11 @@ def run(
         outcome = episode.outcome
         how = " ".join(part for part in (outcome.kind, outcome.reason, outcome.detail) if part)
         say(f"episode {episode.index}: {how}, {len(episode.steps)} turns")
-    if as_json:
-        print_json(
-            {
-                "task": name,
-                "episodes": len(played),
-                "valid": len(valid),
-                "won": won,
-                "success_rate": won / len(valid) if valid else None,
-            }
-        )
-    else:
-        out.print(Text(f"{name}: {won} of {len(valid)} won, {len(played) - len(valid)} invalid"))
-    if not valid:
-        raise typer.Exit(5)
+    valid = [episode for episode in played if episode.valid]
+    won = sum(episode.success for episode in valid)
+    if not as_json:
+        out.print(Text(f"{played[0].task}: {won} of {len(valid)} won, {len(played) - len(valid)} invalid"))
+        return
+    rate = won / len(valid) if valid else None
+    counts = {"episodes": len(played), "valid": len(valid), "won": won, "success_rate": rate}
+    print_json({"task": played[0].task, **counts})

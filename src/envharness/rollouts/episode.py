@@ -39,6 +39,20 @@ async def play(
     The environment lives on `host` from construction to close; None is a thread of its own. After the episode,
     `host.stuck` says whether a call still hangs there.
     """
+    played = await play_to_json(job, host=host, attempt=attempt, worker=worker, unsafe_hooks=unsafe_hooks)
+    # Read back, so that the episode is the same whichever process played it.
+    return Episode.model_validate_json(played)
+
+
+async def play_to_json(
+    job: RolloutJob,
+    *,
+    host: EnvironmentHost | None = None,
+    attempt: int = 1,
+    worker: str = "",
+    unsafe_hooks: bool = False,
+) -> bytes:
+    """Like `play`; returns the episode as JSON that reads back as one."""
     session = Session(job.stack.build, owns=True, record_states=job.record_states, unsafe_hooks=unsafe_hooks)
     own_host = EnvironmentThread() if host is None else None
     performance = _Performance(
@@ -54,7 +68,7 @@ async def play(
     finally:
         if own_host is not None:
             own_host.close()
-    return episode.model_copy(update={"index": job.index, "attempt": attempt, "worker": worker})
+    return _to_json(episode.model_copy(update={"index": job.index, "attempt": attempt, "worker": worker}))
 
 
 def run_episode(
@@ -84,7 +98,7 @@ def run_episode(
         limits=limits or Limits(),
     )
     try:
-        return asyncio.run(performance.play(None, seed))
+        return Episode.model_validate_json(_to_json(asyncio.run(performance.play(None, seed))))
     finally:
         if thread is not None:
             thread.close()
@@ -125,7 +139,7 @@ class _Performance:
             outcome = Outcome(kind="invalid", reason="internal_error", detail=detail)
         finally:
             await self._close()
-        episode = Episode(
+        return Episode(
             task=self.session.task_id if task is None else task,
             seed=seed,
             outcome=outcome,
@@ -136,7 +150,6 @@ class _Performance:
             seconds=perf_counter() - began,
             notes=[*self.session.notes, *self.notes],
         )
-        return _sealed(episode)
 
     async def _run(self) -> str:
         """Play until something ends the episode; return the reason it has if it turns out to be a failure."""
@@ -214,15 +227,16 @@ class _Performance:
             self.notes.append(describe(error, doing="closing the environment"))
 
 
-def _sealed(episode: Episode) -> Episode:
-    """Return the episode as it reads back from JSON, so that it is the same whichever process played it."""
+def _to_json(episode: Episode) -> bytes:
+    """Serialize an episode; one that cannot be is its environment's fault, which let something else than JSON in."""
     try:
-        return Episode.model_validate_json(episode.model_dump_json())
+        return episode.model_dump_json().encode()
     except ValueError as error:
-        outcome = Outcome(
-            kind="invalid", reason="environment_error", detail=describe(error, doing="the trace is not JSON")
-        )
-        return Episode(task=episode.task, seed=episode.seed, outcome=outcome, seconds=episode.seconds)
+        detail = describe(error, doing="the trace is not JSON")
+        outcome = Outcome(kind="invalid", reason="environment_error", detail=detail)
+        bare = episode.model_copy(update={"outcome": outcome, "start": None, "evaluation": None})
+        bare.steps = []
+        return bare.model_dump_json().encode()
 
 
 def _require_no_loop() -> None:

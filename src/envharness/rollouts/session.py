@@ -5,12 +5,13 @@ Everything here is synchronous and is called on the one thread the environment l
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 from contextlib import ExitStack
 from time import perf_counter
 from typing import TypeVar
+
+from pydantic import JsonValue
 
 from envharness.components.tap import Recorder, tapped
 from envharness.core.env import ActionableEnv
@@ -121,7 +122,7 @@ class Session:
             raise ValueError(f"step returned the reward {response.reward}, which is not a finite number")
         before = self._state
         step.shown = _copied(response.observation)
-        step.info = copy.deepcopy(response.info)
+        step.info = _copied_json(response.info)
         step.refused = str(response.info.get("refused") or "")
         step.blocked = str(response.info.get("blocked") or "")
         step.terminated, step.truncated, step.reward = response.terminated, response.truncated, response.reward
@@ -146,7 +147,7 @@ class Session:
         current = self._env.observe()
         names = ", ".join(tool.name for tool in self.tools)
         return Observation(
-            text=f"You named no action. Tools: {names}.\n\n{current.text}", data=copy.deepcopy(current.data)
+            text=f"You named no action. Tools: {names}.\n\n{current.text}", data=_copied_json(current.data)
         )
 
     def _look_at_state(self) -> JsonDict | None:
@@ -156,18 +157,31 @@ class Session:
         return self._state_copy()
 
     def _state_copy(self) -> JsonDict | None:
-        return copy.deepcopy(self._state) if self._record_states else None
+        return _copied_json(self._state) if self._record_states else None
 
 
 def _copied(observation: Observation) -> Observation:
     """Return a copy that stays as it is when the environment goes on."""
-    return Observation(text=observation.text, data=copy.deepcopy(observation.data) if observation.data else {})
+    return Observation(text=observation.text, data=_copied_json(observation.data))
 
 
 def _expect(kind: type[T], value: object, call: str) -> T:
     """Check what a bridge returned: its author's type checker may not have."""
     if not isinstance(value, kind):
         raise TypeError(f"{call} returned {type(value).__name__}, not {kind.__name__}")
+    return value
+
+
+def _copied_json(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    return {key: _copied_value(item) for key, item in value.items()}
+
+
+def _copied_value(value: JsonValue) -> JsonValue:
+    """Copy what JSON is made of; several times faster than `copy.deepcopy`, which must expect anything."""
+    if isinstance(value, dict):
+        return {key: _copied_value(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_copied_value(item) for item in value]
     return value
 
 

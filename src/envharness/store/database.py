@@ -18,16 +18,20 @@ from envharness.core.trace import Episode
 from envharness.core.types import JsonDict
 from envharness.store.canonical import canonical_json, episode_content, record_content
 from envharness.store.lock import RunLock
-from envharness.store.schema import DATABASE_FILE, open_for_reading, open_for_writing, store_errors
+from envharness.store.schema import DATABASE_FILE, open_for_reading, open_for_writing, store_errors, sync_commits
 
 LIVE = "live/"
 """Prefix of the kinds of records that may be replaced; they are not part of a run's content."""
+
+CHEAP_SECONDS = 0.1
+"""An episode that took less, without a model call, is made anew sooner than many waits for the disk take."""
 
 
 class RunStore:
     """A run's episodes and decisions. Made by `open` (one writer) or `read` (any number of readers).
 
-    A method that returned has its effect on the disk; one that raised StoreError had none. Use it from one thread.
+    What a method did when it returned survives the end of the process at any instant; one that raised StoreError did
+    nothing. Decisions, and episodes that were paid for, survive a power cut too. Use it from one thread.
     """
 
     def __init__(self, connection: sqlite3.Connection, folder: Path, lock: RunLock | None) -> None:
@@ -107,7 +111,7 @@ class RunStore:
             raise StoreError(f"episode {key} of task {episode.task!r} is not JSON: {_first_line(error)}") from error
         final = episode.valid or episode.outcome.reason == "component_fault"
         row = (key, phase, episode.task, episode.index, final, self._session, body)
-        with self._transaction():
+        with self._transaction(sync=episode.usage.calls > 0 or episode.seconds >= CHEAP_SECONDS):
             found = self._connection.execute("SELECT final, session FROM episodes WHERE key = ?", (key,)).fetchone()
             if found is not None and (found[0] or (not final and found[1] == self._session)):
                 return
@@ -141,8 +145,14 @@ class RunStore:
 
     def _decode(self, key: str, body: bytes) -> Episode:
         try:
-            return Episode.model_validate_json(zlib.decompress(body))
-        except (zlib.error, ValidationError, TypeError) as error:
+            return Episode.model_validate_json(self._unpack(key, body))
+        except ValidationError as error:
+            raise StoreError(f"{self._path}: episode {key} is damaged: {_first_line(error)}") from error
+
+    def _unpack(self, key: str, body: bytes) -> bytes:
+        try:
+            return zlib.decompress(body)
+        except (zlib.error, TypeError) as error:
             raise StoreError(f"{self._path}: episode {key} is damaged: {_first_line(error)}") from error
 
     # --- records -----------------------------------------------------------------------------------------------------
@@ -193,7 +203,7 @@ class RunStore:
         """
         lines: list[JsonDict] = [{"command": self.command, "config": self.config}]
         for key, phase, body in self._episode_rows():
-            episode = cast("JsonDict", json.loads(self._decode(key, body).model_dump_json()))
+            episode = self._parse(f"episode {key}", self._unpack(key, body))
             lines.append({"episode": episode_content(episode), "key": key, "phase": phase})
         with store_errors(self._path):
             kinds = [row[0] for row in self._connection.execute("SELECT DISTINCT kind FROM records ORDER BY kind")]
@@ -236,18 +246,19 @@ class RunStore:
             # A reader is of no session: everything counts for it.
             self._session = int(facts["session"]) if self._lock is not None else 0
 
-    def _parse(self, what: str, text: str) -> JsonDict:
+    def _parse(self, what: str, text: str | bytes) -> JsonDict:
         try:
             return json.loads(text)
         except ValueError as error:
             raise StoreError(f"{self._path}: {what} is damaged: {error}") from error
 
     @contextmanager
-    def _transaction(self) -> Generator[None]:
-        """Do everything inside at once or not at all."""
+    def _transaction(self, *, sync: bool = True) -> Generator[None]:
+        """Do everything inside at once or not at all; `sync` waits until it is on the disk."""
         if self._lock is None:
             raise StoreError(f"{self.folder} was opened for reading")
         with store_errors(self._path):
+            sync_commits(self._connection, sync)
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield

@@ -62,13 +62,20 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         try:
             _create_or_check(connection, path)
             connection.execute("PRAGMA journal_mode = WAL")
-            # FULL syncs the log at every commit, so that an acknowledged episode survives a power cut too, not only a
-            # killed process. It costs about a millisecond where an episode costs many (see benchmarks/store.py).
-            connection.execute("PRAGMA synchronous = FULL")
+            sync_commits(connection, True)
         except (sqlite3.Error, StoreError):
             connection.close()
             raise
         return connection
+
+
+def sync_commits(connection: sqlite3.Connection, wanted: bool) -> None:
+    """Choose whether a commit waits for the disk.
+
+    Without, a commit survives the death of this process, but a power cut may take the last ones, in order from the
+    end. The next commit that does wait makes all before it safe as well.
+    """
+    connection.execute(f"PRAGMA synchronous = {'FULL' if wanted else 'NORMAL'}")
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:

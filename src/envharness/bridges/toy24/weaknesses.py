@@ -32,6 +32,17 @@ WEAKNESSES: dict[str, str] = {
 WITHOUT_TEMPLATE: frozenset[str] = frozenset({"fears_fractions", "anchors_on_largest"})
 """Weaknesses that no component template was written for: finding one of these is a designer's own work."""
 
+SHOWS_AS: dict[str, tuple[str, ...]] = {
+    "favours": ("leans_on_action", "one_path", "fixed_opening"),
+    "avoids_division": ("leans_on_action",),
+    "never_resets": ("neglects_tool",),
+    "stops_too_early": ("stops_early",),
+    "starts_afresh": ("revisits_states",),
+    "repeats": ("repeats_actions", "ignores_refusals"),
+    "ignores_long_text": ("reads_only_the_start",),
+}
+"""The flaws, as a diagnosis names them, that a weakness shows as in trajectories. One not listed shows as none."""
+
 
 class Weaknesses(BaseModel):
     """How strong each weakness is. The defaults win some puzzles always, some never, and few now and then."""

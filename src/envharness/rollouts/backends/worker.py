@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from envharness.core.registry import Kind, names, register
 from envharness.rollouts.backends.frames import READY, RESULT, RETIRING, STUCK, Frame, FrameReader
 from envharness.rollouts.environment_thread import EnvironmentThread
-from envharness.rollouts.episode import play
+from envharness.rollouts.episode import play_to_json
 from envharness.rollouts.job import RolloutJob
 
 _PR_SET_PDEATHSIG = 1
@@ -101,7 +101,7 @@ class _Worker:
         # The last resort against a call that never lets another thread run, where no driver is left to end this
         # process: needs no Python to run, and comes later than the driver would.
         faulthandler.dump_traceback_later(job.limits.episode_seconds + 2 * self._orders.grace_seconds, exit=True)
-        episode = await play(
+        episode = await play_to_json(
             job,
             host=self._thread,
             attempt=frame.attempt,
@@ -111,7 +111,7 @@ class _Worker:
         if len(self._tasks) == 1:
             faulthandler.cancel_dump_traceback_later()
         self._played += 1
-        messages = Frame(RESULT, frame.ticket, frame.attempt, episode.model_dump_json().encode()).encode()
+        messages = Frame(RESULT, frame.ticket, frame.attempt, episode).encode()
         if self._thread.stuck:
             messages += Frame(STUCK).encode()
         elif self._played >= self._orders.max_episodes or _peak_memory() > self._orders.max_memory_bytes:
