@@ -108,6 +108,8 @@ def test_states_are_left_out_when_not_asked_for() -> None:
         ("raise", "evaluate", "environment_error", "evaluate: KeyError: 'mug'"),
         ("none", "step", "environment_error", "turn 0: AttributeError: 'NoneType'"),
         ("nan", "step", "environment_error", "turn 0: ValueError: step returned the reward nan"),
+        ("object", "step", "environment_error", "the trace is not JSON: "),
+        ("surrogate", "step", "environment_error", "the trace is not JSON: "),
         ("sys.exit", "step", "environment_error", "turn 0: RuntimeError: the environment raised SystemExit"),
         ("stop iteration", "step", "environment_error", "turn 0: "),
         ("timeout", "step", "environment_error", "turn 0: TimeoutError: the container did not answer"),
@@ -123,6 +125,7 @@ def test_a_failure_of_the_stack_is_never_the_policys(how: str, when: str, cause:
     assert "\n" not in episode.outcome.detail
     assert episode.evaluation is None
     assert not episode.valid
+    assert Episode.model_validate_json(episode.model_dump_json()) == episode
 
 
 @pytest.mark.parametrize(
@@ -132,6 +135,7 @@ def test_a_failure_of_the_stack_is_never_the_policys(how: str, when: str, cause:
         ({"how": "provider"}, "turn 0: 429 from the provider"),
         ({"how": "dictionary"}, "turn 0: TypeError: act returned dict, not a Decision"),
         ({"how": "timeout"}, "turn 0: TimeoutError"),
+        ({"how": "", "actions": [{"name": "say \ud800"}]}, "turn 0: PydanticSerializationError"),
         ({"how": "constructor"}, "making the policy: ValueError: no such model"),
         ({"unknown": 1}, "making the policy: TypeError"),
     ],
@@ -151,6 +155,12 @@ def test_what_cannot_be_built_is_invalid_with_the_place() -> None:
     assert "stack.state" in component.outcome.detail
     policy = played(job(policy=PolicySpec(id="nobody")))
     assert policy.outcome.reason == "policy_error"
+
+
+def test_a_component_of_somebody_elses_that_returns_nothing_is_named() -> None:
+    episode = played(job(kitchen().wrap("rollouts.hostile:Forgetful")))
+    assert episode.outcome.reason == "environment_error"
+    assert episode.outcome.detail == "turn 0: TypeError: step returned NoneType, not EnvResponse"
 
 
 def test_a_stages_replay_is_recorded_and_not_charged() -> None:
