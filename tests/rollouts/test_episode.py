@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from envharness.components.contract import Contract
 from envharness.core.policy import PolicySpec
 from envharness.core.spec import StackSpec
 from envharness.core.trace import Episode
 from envharness.rollouts.episode import play, run_episode
 from envharness.rollouts.job import Limits, RolloutJob
+from envharness.rollouts.session import Session
 from kitchen import Kitchen
 from rollouts.hostile import WIN, Misbehaving, Script, job, kitchen, script
 
@@ -282,3 +284,34 @@ def test_run_episode_in_an_event_loop_says_what_to_do() -> None:
 
     with pytest.raises(RuntimeError, match=r"await envharness\.rollouts\.episode\.play"):
         asyncio.run(inside())
+
+
+@pytest.mark.parametrize("unsafe", [False, True])
+def test_hooks_run_unconfined_only_on_an_explicit_wish(unsafe: bool) -> None:
+    inner = StackSpec.environment("kitchen:Kitchen").wrap("contract", source="class _Contract(Contract): pass")
+    with inner.wrap("stage", actions=[]).build() as env:
+        session = Session(lambda: env, owns=False, record_states=False, unsafe_hooks=unsafe)
+        session.start(0)
+        contract = env.children()[0]
+        assert isinstance(contract, Contract)
+        assert contract.unsafe_hooks is unsafe
+        session.close()
+
+
+def test_what_components_did_is_in_the_trace() -> None:
+    source = (
+        "class _Contract(Contract):\n"
+        "    def filter_action(self, action, env_state):\n"
+        "        if action.name == 'drawer':\n"
+        "            return Blocked(reason='the drawer stays shut')\n"
+        "        return action\n"
+    )
+    stack = kitchen().wrap("contract", source=source)
+    episode = played(job(stack, script([{"name": "drawer", "kwargs": {"state": "open"}}, *WIN])))
+    assert episode.success
+    first = episode.steps[0]
+    assert first.blocked == "the drawer stays shut"
+    assert first.shown.text.startswith("the drawer stays shut\n\n")
+    assert [(event.component, event.kind) for event in first.events] == [("contract#0", "blocked")]
+    assert first.raw == []
+    assert [event for step in episode.steps[1:] for event in step.events] == []
