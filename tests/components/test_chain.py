@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from envharness.components.chain import Chain
+from envharness.components.handoff import Handoff
 from envharness.components.stage import Stage
 from envharness.core.errors import LifecycleError, NotResumableError, ReplayError, SpecError
 from envharness.core.state_schema import state_violations
 from envharness.core.trace import ComponentEvent
-from envharness.core.types import Action, EnvResponse, StepInfo
+from envharness.core.types import Action, EnvResponse, JsonDict, Observation, ResetResponse, StepInfo
 from environments import BACK, FORWARD, STOP, Corridor, Ladder, Reprieve
 
 
@@ -107,6 +108,23 @@ def test_the_next_environment_is_reset_when_it_is_reached_and_not_before() -> No
     assert (first.resets, second.resets) == (1, 1)
     assert second.colour == first.colour
     assert second.last_options == {"light": "on"}
+
+
+def test_a_segment_that_spoils_its_options_spoils_no_other() -> None:
+    class Spoiler(Corridor):
+        def _start(self, seed: int | None, options: JsonDict) -> ResetResponse:
+            response = super()._start(seed, dict(options))
+            rooms = options["rooms"]
+            assert isinstance(rooms, list)
+            rooms.append("spoilt")
+            return response
+
+    last, options = Corridor(1), JsonDict(rooms=["hall"])
+    chain = Chain([Spoiler(1), last])
+    chain.reset(options=options)
+    chain.step(FORWARD)
+    assert last.last_options == {"rooms": ["hall"]}
+    assert options == {"rooms": ["hall"]}
 
 
 def test_a_reset_starts_over_from_the_first_segment() -> None:
@@ -285,6 +303,14 @@ def test_announcement_and_tail_can_be_configured() -> None:
     short = Chain(corridors(1, 2), handoff={"announce": False, "tail_characters": 4})
     short.reset()
     assert short.step(FORWARD).observation.text.startswith("Before the change you saw:\nf 1.\n\nYou enter")
+
+
+def test_the_tail_is_as_long_as_was_asked_for() -> None:
+    seen = ["one", "two", "three"]
+    for steps, expected in ((0, "now"), (1, "Before:\nthree\n\nnow"), (2, "Before:\ntwo\n\nthree\n\nnow")):
+        handoff = Handoff(announce=False, tail_steps=steps, tail_heading="Before:")
+        shown = handoff.compose(Observation(text="now"), last=0, following=1, count=2, returning=False, recent=seen)
+        assert shown.text == expected
 
 
 @pytest.mark.parametrize("template", ["{next.__class__}", "{who}", "{next!r}", "{next:>3}", "{", "{0}"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from envharness.components.chain import Chain
 from envharness.components.routers import SwitchRule
 from envharness.core.errors import SpecError
-from envharness.core.types import Action
+from envharness.core.types import Action, StepInfo
 from environments import BACK, FORWARD, STOP, Corridor, Ladder
 
 
@@ -233,6 +233,30 @@ def test_an_action_can_be_executed_before_it_leads_on() -> None:
     assert first.position == 0
     assert where(chain) == 1
     assert second.position == 0
+
+
+def test_no_action_leads_to_a_segment_that_is_over() -> None:
+    first, second = corridors(3, 1)
+    rules = [{"tool": "back", "to": 1, "acts_in": "current"}]
+    chain = started([first, second], {"name": "switch_on_action", "rules": rules})
+    chain.step(BACK)
+    chain.step(FORWARD)
+    assert where(chain) == 0
+    assert not chain.step(BACK).info.get("chain")
+    assert where(chain) == 0
+
+
+def test_an_action_that_leads_elsewhere_first_has_no_dense_reward() -> None:
+    """The state before it was another segment's."""
+    envs = corridors(3, 3)
+    chain = started(list(envs), {"name": "switch_on_action", "rules": [{"tool": "back", "to": 1}]})
+    chain.step(FORWARD)
+    before = chain.get_env_state()
+    response = chain.step(BACK)
+    info = StepInfo(action=BACK, response=response, state_before=before, state_after=chain.get_env_state(), step=1)
+    assert before["position"] == 1
+    assert chain.get_env_state()["position"] == 0
+    assert chain.step_reward(info) == 0.0
 
 
 def test_a_refused_action_leads_nowhere() -> None:

@@ -329,6 +329,8 @@ class Chain(ActionableEnv):
             play.shown = None
         ended = isinstance(route, End)
         play.ended = ended or spent
+        if not (over or handed_over or spent):
+            return response
         changes: JsonDict = {"segment": left, "over": over, "active": play.active}
         return EnvResponse(
             observation=shown.model_copy(deep=True),

@@ -55,7 +55,7 @@ class RigConfig(BaseModel):
     policy: PolicySpec
     designer: DesignerConfig = DesignerConfig()
     stacks: str | None = None
-    """File or folder of stacks accepted earlier, one a task; the run builds on them. None starts from the bare tasks."""
+    """File or folder of stacks accepted earlier, one a task, to build on. None starts from the bare tasks."""
     null: bool = True
     """Whether the identity designer runs on the same tasks, as the null that every share is read against."""
     rollouts: int = Field(default=5, ge=1)
@@ -108,7 +108,8 @@ class RigConfig(BaseModel):
         count = self.tasks.count
         if len(matching) < count:
             raise ConfigError(
-                f"tasks: asked for {count}, but {self.environment.id} has {len(matching)} that match {self.tasks.match!r}"
+                f"tasks: asked for {count}, but {self.environment.id} has {len(matching)} "
+                f"that match {self.tasks.match!r}"
             )
         if self.tasks.order == "sample":
             return sorted(stream(self.seed, "tasks").sample(matching, count))

@@ -43,7 +43,7 @@ def diagnose(
 
 
 def _text(flaw: str, findings: dict[str, Finding], measured: Measurement, direction: Direction) -> str:
-    won = f"The policy won {measured.successes} of {measured.valid} rollouts, in {measured.mean_steps:.1f} turns on average."
+    won = f"The policy won {measured.successes} of {measured.valid} rollouts, in {measured.mean_steps:.1f} turns each."
     meanings = {known.name: known.meaning for known in FLAWS}
     if flaw == "none":
         seen = "No weakness stands out in its trajectories."

@@ -63,17 +63,20 @@ class SuccessBand:
         rate, before = measured.success_rate, baseline.success_rate
         if rate is None or before is None or not measured.complete:
             return Verdict("incomplete", f"only {measured.valid} of {measured.asked} rollouts are valid: not decided")
-        band = f"[{self.low:g}, {self.high:g}]"
         if self.on_target(measured):
-            return Verdict("in_band", f"success rate {rate:.2f} lies in {band}")
-        if direction == "scaffold" and rate <= before:
+            return Verdict("in_band", f"success rate {rate:.2f} lies in [{self.low:g}, {self.high:g}]")
+        unmoved = rate <= before if direction == "scaffold" else rate >= before
+        unsolvable = lost_to_limits(measured)
+        if unmoved and (direction == "scaffold" or not unsolvable):
             return Verdict("no_movement", f"success rate {rate:.2f}, before {before:.2f}: try another type")
-        if lost_to_limits(measured):
+        if unsolvable:
             return Verdict("unsolvable", "every rollout was lost to step limits or blocks: loosen, add no further bans")
-        if direction == "harden" and rate >= before:
-            return Verdict("no_movement", f"success rate {rate:.2f}, before {before:.2f}: try another type")
+        return self._wrong_magnitude(rate, direction)
+
+    def _wrong_magnitude(self, rate: float, direction: Direction) -> Verdict:
+        helps = direction == "scaffold"
         if rate > self.high:
-            change = "less help" if direction == "scaffold" else "more of it"
-            return Verdict("too_easy", f"success rate {rate:.2f} is above {band}: right type, {change}")
-        change = "more help" if direction == "scaffold" else "less of it"
-        return Verdict("too_hard", f"success rate {rate:.2f} is below {band}: right type, {change}")
+            change = "less help" if helps else "more of it"
+            return Verdict("too_easy", f"success rate {rate:.2f} is above {self.high:g}: right type, {change}")
+        change = "more help" if helps else "less of it"
+        return Verdict("too_hard", f"success rate {rate:.2f} is below {self.low:g}: right type, {change}")

@@ -7,7 +7,7 @@ from envharness.rigger.records import Candidate
 
 
 class IdentityDesigner:
-    """Proposes nothing, again and again. What it gets accepted is luck and retries, and every share is read against it."""
+    """Proposes nothing, again and again. What it gets accepted is luck and retries; every share is read against it."""
 
     def propose(self, evidence: Evidence) -> Candidate:
         """Return the empty candidate."""

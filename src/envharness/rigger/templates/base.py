@@ -61,6 +61,14 @@ MATCHES = dedent('''\
     ''')
 
 
+CORE = dedent('''\
+    def core(env_state):
+        """The state without its counters, so that coming back to a place, or not leaving it, is noticed."""
+        return {key: env_state[key] for key in env_state if isinstance(env_state[key], (str, bool, list, dict))}
+    ''')
+"""Source that reduces a state to what does not count turns."""
+
+
 def source(text: str, /, *parts: str, **values: Any) -> str:
     """Return Contract source: constants on top, then the shared functions, then the class.
 

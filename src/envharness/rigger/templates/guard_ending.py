@@ -56,7 +56,7 @@ def build(evidence: Evidence, magnitude: float) -> Candidate | None:
         contract_source=text,
         template="guard_ending",
         magnitude=magnitude,
-        rationale=f"Lost rollouts end with {ending}. A fixed {magnitude:.0%} of its first tries is refused: it goes on.",
+        rationale=f"Lost rollouts end with {ending}. {magnitude:.0%} of its first tries are refused, so it goes on.",
     )
 
 

@@ -6,14 +6,9 @@ from envharness.core.types import Action
 from envharness.rigger.designers.base import Evidence
 from envharness.rigger.patterns import signature, spell
 from envharness.rigger.records import Candidate
-from envharness.rigger.templates.base import HITS, SIGNATURE, Template, key_of, source
+from envharness.rigger.templates.base import CORE, HITS, SIGNATURE, Template, key_of, source
 
 _CLASS = '''
-def core(env_state):
-    """The state without its counters, so that coming back to a place is noticed."""
-    return {key: value for key, value in env_state.items() if isinstance(value, (str, list, dict)) and key != "extras"}
-
-
 class _Contract(Contract):
     """Keeps track of how far the policy has come on a known way to win, and tells the next step on some turns."""
 
@@ -45,7 +40,7 @@ def hint_source(evidence: Evidence, plan: tuple[Action, ...], share: float, key:
     """Return a Contract that tells the actions of `plan` on `share` of the turns."""
     del evidence
     steps = [(signature(action), spell(action)) for action in plan]
-    return source(_CLASS, HITS, SIGNATURE, key=key, share=round(share, 4), plan=steps)
+    return source(_CLASS, HITS, CORE, SIGNATURE, key=key, share=round(share, 4), plan=steps)
 
 
 def build(evidence: Evidence, magnitude: float) -> Candidate | None:

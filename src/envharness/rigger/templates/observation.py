@@ -73,7 +73,8 @@ class _Contract(Contract):
         if not hits(extras["turn"]):
             return observation
         record = "\\n".join([first.replace("\\n", " | ")] * RECORDS)
-        return Observation(text=f"Record of earlier screens:\\n{record}\\n\\nNow:\\n{observation.text}", data=observation.data)
+        text = f"Record of earlier screens:\\n{record}\\n\\nNow:\\n{observation.text}"
+        return Observation(text=text, data=observation.data)
 '''
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from envharness.rigger.designers.base import Evidence
 from envharness.rigger.records import Candidate
-from envharness.rigger.templates.base import HITS, SIGNATURE, Template, key_of, source
+from envharness.rigger.templates.base import CORE, HITS, SIGNATURE, Template, key_of, source
 
 _TASK = '''
 class _Contract(Contract):
@@ -16,7 +16,8 @@ class _Contract(Contract):
         if "first" not in extras:
             extras["first"] = observation.text
         elif hits(extras["turn"]):
-            return Observation(text=f"{observation.text}\\n\\nRemember how it began:\\n{extras['first']}", data=observation.data)
+            text = f"{observation.text}\\n\\nRemember how it began:\\n{extras['first']}"
+            return Observation(text=text, data=observation.data)
         return observation
 '''
 
@@ -25,14 +26,13 @@ class _Contract(Contract):
     """Says below a fixed share of screens which calls changed nothing, so that they are not made again."""
 
     def filter_action(self, action, env_state):
-        env_state.extras["state"] = dict(env_state.items())
+        env_state.extras["core"] = core(env_state)
         return action
 
     def modify_transition(self, action, response, env_state):
-        before = env_state.extras.pop("state", {})
-        changed = any(before.get(key) != value for key, value in env_state.items() if isinstance(value, (str, list, dict)))
+        before = env_state.extras.get("core")
         useless = env_state.extras.setdefault("useless", [])
-        if not changed and signature(action) not in useless:
+        if before == core(env_state) and signature(action) not in useless:
             useless.append(signature(action))
         return response
 
@@ -55,7 +55,7 @@ def remind_task(evidence: Evidence, magnitude: float) -> Candidate:
 
 def remind_tried(evidence: Evidence, magnitude: float) -> Candidate:
     """List what changed nothing below `magnitude` of the screens."""
-    text = source(_TRIED, HITS, SIGNATURE, key=key_of(evidence, "remind_tried"), share=round(magnitude, 4))
+    text = source(_TRIED, HITS, CORE, SIGNATURE, key=key_of(evidence, "remind_tried"), share=round(magnitude, 4))
     why = f"Below {magnitude:.0%} of screens stands which calls changed nothing, so they need not be tried again."
     return Candidate(contract_source=text, template="remind_tried", magnitude=magnitude, rationale=why)
 
