@@ -134,5 +134,7 @@ def test_designers_are_built_by_name() -> None:
         build_designer(DesignerConfig(options={"only": ["mirror"]}))
     with pytest.raises(UnknownIdError):
         build_designer(DesignerConfig(id="tempalte"))
-    with pytest.raises(TypeError, match=r"has no propose\(\)"):
+    with pytest.raises(ConfigError, match=r"designer\.options: 'random' does not take them.*'size'"):
+        build_designer(DesignerConfig(id="random", options={"size": 3}))
+    with pytest.raises(ConfigError, match=r"has no propose\(\)"):
         build_designer(DesignerConfig(id="pathlib:Path"))

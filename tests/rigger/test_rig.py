@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from envharness.components.stack_file import load_stack
-from envharness.core.errors import ConfigChangedError, ConfigError
+from envharness.core.errors import ConfigChangedError, ConfigError, EnvHarnessError
 from envharness.core.policy import PolicySpec
 from envharness.core.trace import Episode
 from envharness.core.types import JsonDict
@@ -235,3 +235,23 @@ def test_a_pool_gives_the_same_content(tmp_path: Path, pool: Engine) -> None:
     with opened(tmp_path / "pool", settings) as store:
         rig(settings, store=store, engine=pool)
         assert store.export_canonical() == content
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"policy": PolicySpec(id="rigger.halls:Walker", options={"speed": 3})}, r"rigger.halls:Walker.*'speed'"),
+        ({"policy": PolicySpec(id="slover")}, "did you mean 'solver'"),
+        ({"policy": PolicySpec(id="solver", options={"favours": 7})}, "favours"),
+        ({"designer": DesignerConfig(id="tempalte")}, "unknown designer 'tempalte'"),
+        ({"designer": DesignerConfig(options={"only": ["mirror"]})}, "no template 'mirror'"),
+        ({"tasks": ["hall-9"]}, "no task 'hall-9'"),
+        ({"environment": EnvironmentConfig(id="nowhere")}, "unknown environment 'nowhere'"),
+        ({"environment_options": {"size": 3}}, "size"),
+    ],
+)
+def test_what_cannot_run_is_said_before_the_first_rollout(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    engine = Wrapped()
+    with pytest.raises(EnvHarnessError, match=message):
+        run(tmp_path, config(**change), engine)
+    assert engine.played == []
