@@ -44,7 +44,6 @@ def rig(
         designers.append(DesignerConfig(id=NULL))
     for designer in designers:
         build_designer(designer)
-    config.policy.check()
     views = _views(config)
     progress = progress or SilentProgress()
     progress.begin("tasks", len(views) * len(designers))
