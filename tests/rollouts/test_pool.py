@@ -234,6 +234,30 @@ def test_no_worker_outlives_its_driver(tmp_path: Path, number: signal.Signals, s
 
 
 @pytest.mark.slow
+def test_ctrl_c_in_the_inline_engine_closes_what_is_open(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    program = (
+        f"import sys; sys.path[:0] = {sys.path!r}\n"
+        "from rollouts.hostile import job, kitchen, script\n"
+        "from envharness.rollouts.engine import make_engine\n"
+        f"stack = kitchen(how='nothing', when='close', once={str(closed)!r})\n"
+        "with make_engine('inline') as engine:\n"
+        "    print('begun', flush=True)\n"
+        "    list(engine.run([job(stack, script(how='waits'))]))\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as driver:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "begun\n"
+        time.sleep(0.5)
+        driver.send_signal(signal.SIGINT)
+        driver.communicate(timeout=20)
+    assert driver.returncode == -signal.SIGINT
+    assert closed.exists()
+
+
+@pytest.mark.slow
 def test_a_killed_drivers_worker_ends_even_while_a_call_lets_nobody_run(tmp_path: Path) -> None:
     driver = start_driver(tmp_path, "*(job(kitchen(how='hang holding the GIL'), episode_seconds=1) for _ in range(2))")
     workers = workers_of(driver.pid)
