@@ -176,6 +176,14 @@ def test_a_worker_that_talks_nonsense_is_a_worker_that_died(monkeypatch: pytest.
         assert "not a frame" in episode.outcome.detail
 
 
+def test_all_workers_order_sets_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    with pool(max_episodes=1) as engine:
+        episodes = [episode for _, episode in engine.run(job(policy=script(how="hash"), index=n) for n in range(3))]
+    assert len({episode.worker for episode in episodes}) == 3
+    assert len({episode.steps[0].text for episode in episodes}) == 1
+
+
 def test_frames_survive_any_splitting() -> None:
     frames = [Frame(JOB, 1, 2, b"x" * 300), Frame(RESULT, 2**60, 3), Frame(JOB, 3, 1, b"{}")]
     data = b"".join(frame.encode() for frame in frames)
