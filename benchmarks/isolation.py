@@ -30,7 +30,7 @@ import orjson
 server = HookServer(1 << 22)
 server.answer(orjson.dumps({{"op": "load", "source": {_CONTRACT!r}, "seed": 0}}), b"{{}}")
 call = orjson.dumps({{
-    "op": "after_transition", "hooks": ["modify_transition"], "action": {{"name": "step"}},
+    "op": "after_transition", "filter_observation": False, "action": {{"name": "step"}},
     "response": {{"observation": {{"text": "x"}}}},
 }})
 for _ in range({_STEPS}):

@@ -10,6 +10,7 @@ from envharness.components.chain import Chain
 from envharness.components.handoff import Handoff
 from envharness.components.stage import Stage
 from envharness.core.errors import LifecycleError, NotResumableError, ReplayError, SpecError
+from envharness.core.spec import make
 from envharness.core.state_schema import state_violations
 from envharness.core.trace import ComponentEvent
 from envharness.core.types import Action, EnvResponse, JsonDict, Observation, ResetResponse, StepInfo
@@ -210,6 +211,16 @@ def test_inner_step_limits_are_raised_to_the_budget() -> None:
     assert play(chain, *[FORWARD] * 12).terminated
     assert chain.evaluate().success
     assert second.last_options == {"max_steps": 20}
+
+
+def test_the_budget_of_a_chain_of_puzzles_is_one_for_all() -> None:
+    chain = Chain([make("toy24", numbers=[4, 6], max_steps=2), make("toy24", numbers=[3, 8], max_steps=2)], max_steps=9)
+    chain.reset()
+    idle = Action(name="reset_numbers")
+    first = Action(name="combine", kwargs={"left": "4", "operation": "*", "right": "6"})
+    last = Action(name="combine", kwargs={"left": "3", "operation": "*", "right": "8"})
+    assert play(chain, idle, idle, idle, first, idle, idle, idle, last).terminated
+    assert chain.evaluate().success
 
 
 def test_without_a_budget_the_segments_keep_their_own_limits() -> None:
@@ -435,12 +446,25 @@ def test_the_task_is_named_after_the_segments() -> None:
 
 
 def test_a_stage_above_replays_across_a_boundary_and_is_not_charged() -> None:
-    chain = Chain(corridors(1, 3), max_steps=3)
-    stage = Stage(chain, [FORWARD, FORWARD])
+    first, second = corridors(2, 3, step_limit_option=False)
+    stage = Stage(Chain([first, second], max_steps=2), [FORWARD, FORWARD, FORWARD])
     start = stage.reset()
     assert start.observation.data["position"] == 1
-    assert not play(stage, BACK, FORWARD).truncated
+    assert (first.replayed_steps, second.replayed_steps) == (2, 1)
+    assert not stage.step(BACK).truncated
     assert stage.step(FORWARD).truncated
+
+
+def test_the_policys_turn_starts_whole_after_a_replay() -> None:
+    stage = Stage(Chain(corridors(3, 3), {"name": "alternate", "every": 2}), [FORWARD])
+    stage.reset()
+    for expected in (0, 1):
+        stage.step(FORWARD if expected else BACK)
+        assert stage.get_env_state()["chain"] == {
+            "segment": expected,
+            "segments": 2,
+            "visited": list(range(expected + 1)),
+        }
 
 
 def test_a_stage_that_wins_the_chain_is_an_error_that_names_the_action() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
+from envharness.sandbox.launcher import current_zygote
 from envharness.testing.attacks import ATTACKS, Attack, Control, control_harm, naive_harms, run_attack
 
 ELSEWHERE = [attack for attack in ATTACKS if attack.control is not Control.NAIVE]
@@ -15,11 +17,26 @@ def by_name(attack: Attack) -> str:
     return attack.name
 
 
+def hook_processes() -> list[str]:
+    """What runs in the zygote's own process session, besides the zygote: forks of a hook, and forks of those."""
+    zygote = str(current_zygote().process.pid)
+    found: list[str] = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if fields[3] == zygote and status.parent.name != zygote:
+            found.append(status.parent.name)
+    return found
+
+
 @pytest.mark.parametrize("attack", ATTACKS, ids=by_name)
 def test_the_attack_is_stopped_and_leaves_nothing_behind(attack: Attack) -> None:
     result = run_attack(attack)
     assert result.stopped, result.harm
     assert result.layer in result.expected, result.detail
+    assert hook_processes() == []
 
 
 @pytest.fixture(scope="module")

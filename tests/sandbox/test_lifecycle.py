@@ -69,6 +69,11 @@ def test_close_kills_and_reaps_at_once_and_may_be_repeated() -> None:
         ask(session)
 
 
+def test_a_hook_process_runs_in_the_session_that_the_attack_tests_look_at() -> None:
+    with open_session(ECHO, seed=1) as session:
+        assert os.getsid(session.pid) == launcher.current_zygote().process.pid
+
+
 def test_many_sessions_live_at_once_on_many_threads() -> None:
     def episode(number: int) -> list[str]:
         with open_session(ECHO, seed=number) as first, open_session(ECHO, seed=number) as second:

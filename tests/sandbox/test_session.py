@@ -87,6 +87,15 @@ def test_transition_and_observation_share_one_round_trip() -> None:
         assert session.filter_observation(Observation(text="start"), {"seen": "x"}).text == "start O x"
 
 
+def test_only_a_transition_hook_gets_at_the_rest_of_the_response() -> None:
+    source = contract("def filter_observation(self, observation, env_state):", "    return Observation(text='seen')")
+    response = EnvResponse(observation=Observation(text="x"), reward=0.5, truncated=True, info={"nan": float("inf")})
+    with open_session(source, seed=1) as session:
+        proposed = session.after_transition(SUBMIT, response, {})
+    assert proposed == response.model_copy(update={"observation": Observation(text="seen")})
+    assert response.observation.text == "x"
+
+
 def test_the_report_says_what_is_overridden() -> None:
     report = check_source(RAN_TESTS.replace("_Contract(Contract)", "_Rules(Rules)"))
     assert report.class_name == "_Rules"
@@ -119,6 +128,26 @@ def test_a_fault_names_the_hook_and_the_line_and_ends_the_session() -> None:
             session.after_transition(SUBMIT, over(), {})
         with pytest.raises(HookFault, match="no call is possible any more"):
             session.after_transition(SUBMIT, over(), {})
+
+
+def test_a_fault_is_put_down_to_the_hook_that_made_it() -> None:
+    second = "def filter_observation(self, observation, env_state):\n    return Observation(text=observation.text)"
+    for line, reason in (
+        ("response.observation = 'text'", "the response's observation is str"),
+        ("response.info['x'] = object()", "not JSON serializable"),
+        ("response.reward = 'high'", "reward"),
+    ):
+        first = f"def modify_transition(self, action, response, env_state):\n    {line}\n    return response"
+        with open_session(contract(first, second), seed=1) as session, pytest.raises(HookFault, match=reason) as caught:
+            session.after_transition(SUBMIT, over(), {})
+        assert caught.value.hook == "modify_transition"
+    broken = second.replace("Observation(text=observation.text)", "Observation.model_construct(text=7, data={})")
+    with (
+        open_session(contract("def modify_transition(self, a, r, s): return r", broken), seed=1) as session,
+        pytest.raises(HookFault, match="text") as caught,
+    ):
+        session.after_transition(SUBMIT, over(), {})
+    assert caught.value.hook == "filter_observation"
 
 
 def test_a_hook_that_never_returns_is_ended_at_the_deadline() -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import pytest
 
 from envharness.components.chain import Chain
+from envharness.components.contract import Contract
+from envharness.components.stage import Stage
 from envharness.core.env import ActionableEnv
 from envharness.core.errors import SpecError, ThreadError, UnknownIdError
 from envharness.core.spec import StackSpec, make
@@ -328,10 +332,17 @@ class StumblingReference(Sound):
         return [Action(name="leap"), *[FORWARD] * LENGTH]
 
 
-@breaks("reference_verifies")
-class TooLongAReference(Sound):
-    def reference_solution(self) -> list[Action]:
-        return [FORWARD] * (LENGTH + 1)
+@breaks("save_and_load")
+class SavesItsInside(Sound):
+    """Its snapshot holds a handle; the check on replay cannot save it either."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.declaring(state="episode_boundary")
+
+    def save_state(self) -> JsonDict:
+        handle: Any = self
+        return {**super().save_state(), "handle": handle}
 
 
 @breaks("save_and_load")
@@ -373,11 +384,17 @@ class KeepsItsOwnLimit(Sound):
 
 
 @breaks("step_limit_as_declared")
-class LimitIsAHundredthOfIt(Sound):
+class HasAnUpperLimitOfItsOwn(Sound):
     def _start(self, seed: int | None, options: JsonDict) -> ResetResponse:
         response = super()._start(seed, options)
-        self._limit = max(self._limit // 12, 1) if "max_steps" in options else self._limit
+        self._limit = 2 if self._limit > 50 else self._limit
         return response
+
+
+@breaks("replay_is_not_charged")
+class ChargesTheReplay(Sound):
+    def notify_replay_complete(self) -> None:
+        """Go on counting."""
 
 
 @breaks("instances_are_isolated")
@@ -488,6 +505,7 @@ def test_only_declared_capabilities_excuse() -> None:
         "reference_verifies",
         "snapshot_equals_replay",
         "step_limit_as_declared",
+        "replay_is_not_charged",
         "instances_are_isolated",
         "threads_as_declared",
         "forks_as_declared",
@@ -531,6 +549,28 @@ def test_a_chain_keeps_every_promise() -> None:
     report = check_env(chain)
     assert report.passed, report.failures
     assert [check.id for check in report.checks if check.status == "skip"] == ["snapshot_equals_replay"]
+
+
+def test_a_stage_keeps_every_promise_of_what_it_wraps() -> None:
+    report = check_env(Stage(make("environments:Corridor", length=LENGTH), [FORWARD]))
+    assert report.passed, report.failures
+    assert all(check.status == "pass" for check in report.checks)
+
+
+def test_a_contract_gives_up_the_middle_of_an_episode_and_nothing_else() -> None:
+    source = """
+class _Contract(Contract):
+    def filter_observation(self, observation, env_state):
+        return Observation(text=observation.text.upper(), data=observation.data)
+"""
+    report = check_env(Contract(make("environments:Corridor", length=LENGTH), source))
+    assert report.passed, report.failures
+    assert [check.id for check in report.checks if check.status == "skip"] == ["snapshot_equals_replay"]
+
+
+def test_a_state_that_is_not_json_cannot_be_saved() -> None:
+    report = check_env(make(f"{__name__}:SavesItsInside"), only=["save_and_load"])
+    assert report.checks[0].detail.startswith("save_state() is not JSON")
 
 
 def test_toy24_keeps_every_promise() -> None:
@@ -578,3 +618,10 @@ def test_a_detail_names_the_moment_and_the_key() -> None:
 def test_the_checks_do_not_need_pytest() -> None:
     program = "import sys, envharness.testing; sys.exit('pytest' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_the_docs_list_every_check() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "bridges" / "writing-one.md").read_text()
+    assert re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE) == [
+        (check, promise.removesuffix(".")) for check, promise in CHECKS.items()
+    ]

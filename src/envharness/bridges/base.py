@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from envharness.core.env import ActionableEnv
-from envharness.core.errors import LifecycleError
+from envharness.core.errors import ConfigError, LifecycleError
 from envharness.core.tool import Tool, ToolCallError
 from envharness.core.types import Action, EnvResponse, JsonDict, Observation, ResetResponse, ToolSchema
 
@@ -41,7 +41,7 @@ class Bridge(ActionableEnv):
         if self._phase == "closed":
             raise LifecycleError(f"{self._name}: reset after close; make a new environment")
         self._phase = "new"
-        response = self._start(seed, options or {})
+        response = self._start(seed, dict(options or {}))
         self._phase = "running"
         return response
 
@@ -94,6 +94,13 @@ class Bridge(ActionableEnv):
             "closed": "after close; make a new environment",
         }[self._phase]
         raise LifecycleError(f"{self._name}: {call} {when}")
+
+    def _take_step_limit(self, options: JsonDict, default: int) -> int:
+        """Take the reset option `max_steps` out of `options`, for a bridge that declares `step_limit_option`."""
+        limit = options.pop("max_steps", default)
+        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+            raise ConfigError(f"{self._name}: the reset option max_steps must be 1 or more, not {limit!r}")
+        return limit
 
     def _refuse(self, reason: str) -> EnvResponse:
         """Answer a call that was not understood: nothing happened, and the policy learns why."""

@@ -68,11 +68,12 @@ class Chain(ActionableEnv):
     whole only where the router says so; its verdict is taken at that moment and kept. The episode is a success where
     every required segment is (see the routers), and its score is their mean, 0 for one never reached.
 
-    `max_steps` bounds all steps together, refused ones included; reaching it truncates. It replaces the own limit of
-    each segment whose capabilities have `step_limit_option`; another segment that reaches its own limit is over there
-    and then, and judged. None leaves the segments' own limits in force and adds none. `strict` requires every segment
-    visited, even one that a branch would excuse. `handoff` shapes the observation at a change (see Handoff),
-    `tool_clashes` says what happens to tools of one name (see ToolUnion). Raises SpecError where these do not fit.
+    `max_steps` bounds all steps together, refused ones included, replayed ones not; reaching it truncates. It replaces
+    the own limit of each segment whose capabilities have `step_limit_option`; another segment that reaches its own
+    limit is over there and then, and judged. None leaves the segments' own limits in force and adds none. `strict`
+    requires every segment visited, even one that a branch would excuse. `handoff` shapes the observation at a change
+    (see Handoff), `tool_clashes` what happens to tools of one name (see ToolUnion). Raises SpecError where these do
+    not fit together.
     """
 
     tag: ClassVar[str] = "chain"
@@ -124,7 +125,8 @@ class Chain(ActionableEnv):
         play = self._playing("step")
         if play.ended:
             raise LifecycleError("chain: step after the end of the episode; call reset() to start another")
-        play.steps += 1
+        if not action.replayed:
+            play.steps += 1
         play.steps_here += 1
         route = self.options.router.before(action, play.situation())
         segment = route.segment if isinstance(route, Switch) else play.active
@@ -168,9 +170,9 @@ class Chain(ActionableEnv):
         return self._segments[segment].step_reward(info.model_copy(update=inner))
 
     def notify_replay_complete(self) -> None:
-        """Start the step budget afresh: what a Stage above replayed is not charged to the policy."""
+        """Pass it on to the segments started, and give the active one its whole turn."""
         if self._play is not None:
-            self._play.steps = self._play.steps_here = 0
+            self._play.steps_here = 0
             for index in self._play.visited:
                 self._segments[index].notify_replay_complete()
 
@@ -228,7 +230,10 @@ class Chain(ActionableEnv):
         return merged_schema([segment.env_state_schema() for segment in self._segments])
 
     def reference_solution(self) -> list[Action] | None:
-        """Return the segments' solutions one after the other; None unless the chain is serial and all have one."""
+        """Return the segments' solutions one after the other; None unless the chain is serial and all have one.
+
+        A segment not started yet gives its solution for the default seed.
+        """
         solutions = [segment.reference_solution() for segment in self._segments]
         if not isinstance(self.options.router, Serial) or None in solutions:
             return None

@@ -110,15 +110,15 @@ class HookServer:
         return {"action": {"name": value.name, "kwargs": value.kwargs}}
 
     def _after_transition(self, request: dict[str, Any]) -> Reply:
-        response: Any = EnvResponse(**request["response"])
-        if MODIFY_TRANSITION in request["hooks"]:
-            self._running = MODIFY_TRANSITION
-            action = Action(**request["action"])
-            response = self._contract.modify_transition(action, response, self._env_state())
-            check_returned(response, (EnvResponse,))
-        info = orjson.Fragment(orjson.dumps(response.info))  # now, so that a fault in it is this hook's
+        self._running = MODIFY_TRANSITION
+        action, given = Action(**request["action"]), EnvResponse(**request["response"])
+        response: Any = self._contract.modify_transition(action, given, self._env_state())
+        check_returned(response, (EnvResponse,))
         observation = response.observation
-        if FILTER_OBSERVATION in request["hooks"]:
+        if not isinstance(observation, Observation):
+            raise TypeError(f"the response's observation is {type(observation).__name__}, not Observation")
+        info = orjson.Fragment(orjson.dumps(response.info))  # now, so that a fault in it is this hook's
+        if request["filter_observation"]:
             self._running = FILTER_OBSERVATION
             observation = self._contract.filter_observation(observation, self._env_state())
         return {

@@ -38,6 +38,8 @@ class HookChild:
     """A forked hook process, as its session holds it."""
 
     pid: int
+    ticket: int
+    """The zygote's own name for it: a process id may be used again, a ticket is not."""
     channel: socket.socket
     pidfd: int | None
     zygote: ZygoteClient
@@ -72,11 +74,13 @@ class ZygoteClient:
             raise ZygoteError(f"the zygote could not fork a hook process: {reply.get('error', reply)}")
         channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, descriptors[0])
         channel.setblocking(False)
-        return HookChild(reply["forked"]["pid"], channel, descriptors[1] if len(descriptors) > 1 else None, self)
+        forked = reply["forked"]
+        pidfd = descriptors[1] if len(descriptors) > 1 else None
+        return HookChild(forked["pid"], forked["ticket"], channel, pidfd, self)
 
-    def end(self, pid: int) -> dict[str, Any]:
+    def end(self, ticket: int) -> dict[str, Any]:
         """Kill and reap a hook process: its `exit_code` (negative: a signal) and `cpu_seconds`. `ZygoteError`."""
-        return self.ask({"op": "end", "pid": pid})[0].get("ended", {})
+        return self.ask({"op": "end", "ticket": ticket})[0].get("ended", {})
 
     def ask(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """One request, one reply and the descriptors that came with it. A failure ends the zygote."""

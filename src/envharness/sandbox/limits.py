@@ -20,7 +20,7 @@ class HookLimits:
     cpu_seconds: int = 30
     """CPU seconds for the whole episode, all calls together; the kernel kills the process at the end of them."""
     memory_bytes: int = 512 * MEBIBYTE
-    """Address space of the hook process. About 100 MiB of it are the interpreter's own."""
+    """Address space of the hook process. About 40 MiB of it are the interpreter's own."""
     frame_bytes: int = 4 * MEBIBYTE
     """Largest message in either direction."""
 

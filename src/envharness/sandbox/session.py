@@ -75,6 +75,10 @@ class HookSession:
     """Exchanges with the hook process so far; loading is one."""
     pid: int
     """The hook process."""
+    layers: dict[str, str]
+    """The layers that confine it, each with a detail; nearly empty when unsafe."""
+    missing_layers: dict[str, str]
+    """The layers that do not, each with the reason."""
 
     def __init__(self, child: HookChild, limits: HookLimits) -> None:
         self._child = child
@@ -86,8 +90,7 @@ class HookSession:
         self._closed_because: str | None = None
         self.pid = child.pid
         self.round_trips = 0
-        self.layers: dict[str, str] = {}
-        self.missing_layers: dict[str, str] = {}
+        self.layers, self.missing_layers = {}, {}
         self.overridden = frozenset()
         self.class_name = ""
 
@@ -109,14 +112,18 @@ class HookSession:
         Numbers that JSON lacks (NaN, infinities) come back as None from `info` and `data`; a reward must be finite,
         else `SpecError`.
         """
-        hooks = [hook for hook in (MODIFY_TRANSITION, FILTER_OBSERVATION) if hook in self.overridden]
-        if not hooks:
-            return response
+        if MODIFY_TRANSITION not in self.overridden:
+            shown = self.filter_observation(response.observation, state)
+            return response if shown is response.observation else response.model_copy(update={"observation": shown})
         if not math.isfinite(response.reward):
             raise SpecError(f"{response.reward} cannot be sent to a hook", place="response.reward")
-        request = {"hooks": hooks, "action": action.model_dump(), "response": response.model_dump()}
+        request = {
+            "action": action.model_dump(),
+            "response": response.model_dump(),
+            "filter_observation": FILTER_OBSERVATION in self.overridden,
+        }
         reply = self._call(AFTER_TRANSITION, request, state)
-        return self._parse(hooks[0], reply, "response", EnvResponse)
+        return self._parse(MODIFY_TRANSITION, reply, "response", EnvResponse)
 
     def filter_observation(self, observation: Observation, state: JsonDict) -> Observation:
         """f_O alone, for the observation after reset."""
@@ -264,7 +271,7 @@ class HookSession:
     def _kill_and_reap(self) -> dict[str, Any] | None:
         pidfd = self._child.pidfd
         try:
-            return self._child.zygote.end(self._child.pid)
+            return self._child.zygote.end(self._child.ticket)
         except ZygoteError:
             # The kernel kills the orphan; a descriptor of it lets us make sure, whatever its number is now.
             if pidfd is not None and sys.platform == "linux":

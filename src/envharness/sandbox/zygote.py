@@ -39,8 +39,9 @@ class Zygote:
         self._control = control
         self._guard: Guard | None = None
         self._namespaces = GuardReport()
-        self._running: set[int] = set()
-        self._ended: dict[int, dict[str, Any]] = {}
+        self._forks = 0
+        self._running: dict[int, int] = {}  # process id → ticket; a ticket, unlike a process id, is never used again
+        self._ended: dict[int, dict[str, Any]] = {}  # by ticket
         try:
             self._guard = Guard(CHILD_DESCRIPTOR)
             self._namespaces = self._guard.leave_namespaces()
@@ -68,15 +69,15 @@ class Zygote:
                 if request is None:
                     break
                 self._answer(request)
-        for pid in list(self._running):
-            self._end(pid)
+        for ticket in list(self._running.values()):
+            self._end(ticket)
 
     def _answer(self, request: dict[str, Any]) -> None:
         match request["op"]:
             case "fork":
                 self._fork(request)
             case "end":
-                self._send({"ended": self._end(int(request["pid"]))})
+                self._send({"ended": self._end(int(request["ticket"]))})
             case _:
                 self._send({"error": f"unknown request {request['op']!r}"})
 
@@ -101,13 +102,14 @@ class Zygote:
             finally:
                 os._exit(71)
         kept.close()
-        self._running.add(pid)
+        self._forks += 1
+        self._running[pid] = self._forks
         descriptors = [given.fileno()]
         # The process cannot be gone from the table yet: only this thread reaps.
         pidfd = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
         if pidfd is not None:
             descriptors.append(pidfd)
-        self._send({"forked": {"pid": pid}}, descriptors)
+        self._send({"forked": {"pid": pid, "ticket": self._forks}}, descriptors)
         given.close()
         if pidfd is not None:
             os.close(pidfd)
@@ -135,17 +137,18 @@ class Zygote:
                 return
             self._record(pid, status, usage.ru_utime + usage.ru_stime)
 
-    def _end(self, pid: int) -> dict[str, Any]:
+    def _end(self, ticket: int) -> dict[str, Any]:
         """Kill (if it still runs) and reap one hook process; how it ended."""
-        if pid in self._running:
+        pid = next((pid for pid, held in self._running.items() if held == ticket), None)
+        if pid is not None:
             os.kill(pid, signal.SIGKILL)
             _, status, usage = os.wait4(pid, 0)
             self._record(pid, status, usage.ru_utime + usage.ru_stime)
-        return self._ended.pop(pid, {})
+        return self._ended.pop(ticket, {})
 
     def _record(self, pid: int, status: int, cpu_seconds: float) -> None:
-        self._running.discard(pid)
-        self._ended[pid] = {"exit_code": os.waitstatus_to_exitcode(status), "cpu_seconds": cpu_seconds}
+        ticket = self._running.pop(pid)
+        self._ended[ticket] = {"exit_code": os.waitstatus_to_exitcode(status), "cpu_seconds": cpu_seconds}
         while len(self._ended) > STATUSES_KEPT:
             del self._ended[next(iter(self._ended))]
 

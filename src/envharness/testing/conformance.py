@@ -91,6 +91,7 @@ _CHECKS = tuple(
         verdict.snapshot_equals_replay,
         capabilities.resume_as_declared,
         capabilities.step_limit_as_declared,
+        capabilities.replay_is_not_charged,
         capabilities.instances_are_isolated,
         capabilities.threads_as_declared,
         capabilities.forks_as_declared,

@@ -45,15 +45,38 @@ def step_limit_as_declared(subject: Subject) -> str:
     """The reset option `max_steps` replaces the own step limit where declared."""
     if not subject.capabilities.step_limit_option:
         raise NotApplicable("capabilities.step_limit_option is False: reset takes no max_steps")
+    count = len(subject.actions)
+    low, high = max(count - 1, 1), 10 * count
     with subject.fresh() as env:
-        env.reset(subject.seed, {"max_steps": 1})
-        response = env.step(subject.actions[0])
-        if not (response.terminated or response.truncated):
-            fail("reset was given max_steps=1, and the episode went on after one step")
-        env.reset(subject.seed, {"max_steps": 10 * len(subject.actions)})
+        env.reset(subject.seed, {"max_steps": low})
+        ends = [response.terminated or response.truncated for response in map(env.step, subject.actions[:low])]
+        if not ends[-1]:
+            fail(f"reset was given max_steps={low}, and the episode went on after {low} steps")
+        env.reset(subject.seed, {"max_steps": high})
         if any(env.step(action).truncated for action in subject.actions):
-            fail(f"reset was given max_steps={10 * len(subject.actions)}, and the episode was truncated before")
-    return "max_steps bounds an episode to one step and lets one go on to its end"
+            fail(f"reset was given max_steps={high}, and the episode was truncated within {count} steps")
+    return f"max_steps={low} ends an episode after {low} steps, max_steps={high} lets {count} be played"
+
+
+def replay_is_not_charged(subject: Subject) -> str:
+    """What a Stage replays is not counted towards the step limit."""
+    if not subject.capabilities.step_limit_option:
+        raise NotApplicable("capabilities.step_limit_option is False: the limit cannot be set low enough to see it")
+    count = len(subject.actions) // 3
+    replayed, rest = subject.actions[:count], subject.actions[count:]
+    with subject.fresh() as env:
+        # Enough for either part, and too little for both.
+        env.reset(subject.seed, {"max_steps": len(rest)})
+        for action in replayed:
+            env.step(action.model_copy(update={"replayed": True}))
+        env.notify_replay_complete()
+        for index, action in enumerate(rest):
+            if env.step(action).truncated and index + 1 < len(rest):
+                fail(
+                    f"{count} actions were replayed, and then max_steps={len(rest)} truncated after {index + 1} steps; "
+                    "count anew in notify_replay_complete()"
+                )
+    return f"{count} replayed actions leave all {len(rest)} steps of the limit"
 
 
 def instances_are_isolated(subject: Subject) -> str:

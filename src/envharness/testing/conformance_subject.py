@@ -6,16 +6,15 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import orjson
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from envharness.core.env import ActionableEnv
 from envharness.core.errors import SpecError
-from envharness.core.registry import load
 from envharness.core.seeding import stream
-from envharness.core.spec import EnvironmentNode, StackSpec, WrappedNode
+from envharness.core.spec import EnvironmentNode, StackNode, StackSpec
 from envharness.core.types import Action, Capabilities, EnvResponse, JsonDict, Observation
 from envharness.policies.random import random_action
 
@@ -117,12 +116,15 @@ class Subject:
 
     def ended(self, env: ActionableEnv) -> None:
         """Bring a fresh copy to the end of an episode. Raises Violation where it cannot."""
-        options: JsonDict | None = {"max_steps": 1} if self.capabilities.step_limit_option else None
-        env.reset(self.seed, options)
-        for action in self.actions:
-            response = env.step(action)
-            if response.terminated or response.truncated:
-                return
+        limits: list[JsonDict | None] = [None]
+        if self.capabilities.step_limit_option:
+            limits.append({"max_steps": len(self.actions)})
+        for options in limits:
+            env.reset(self.seed, options)
+            for action in self.actions:
+                response = env.step(action)
+                if response.terminated or response.truncated:
+                    return
         raise Violation(
             f"no end was reached in {len(self.actions)} steps; give the bridge a reference solution or the reset "
             "option max_steps (capability step_limit_option), or check with a larger max_steps"
@@ -132,22 +134,32 @@ class Subject:
         return None if self.capabilities.volatile_state_keys else observation
 
 
-def restored(env: ActionableEnv, state: JsonDict) -> ActionableEnv:
-    """Make an environment from what `env.save_state()` returned, by the way a file would."""
+def saved(env: ActionableEnv) -> Callable[[], ActionableEnv]:
+    """Save the whole stack as a file would hold it, each bridge with its snapshot; return what makes it again.
+
+    An environment constructed by hand is made again by its class's `from_state` alone. Raises Violation where a state
+    is not JSON.
+    """
     try:
-        node = env.node
+        _ = env.node
     except SpecError:
-        return type(env).from_state(state)
+        state = _through_json(env.save_state())
+        return lambda: type(env).from_state(state)
+    try:
+        text = StackSpec(stack=_saved_node(env)).to_json()
+    except ValidationError as error:
+        raise Violation(f"save_state() is not JSON: {error.errors()[0]['msg']}") from error
+    return StackSpec.from_json(text).build
+
+
+def _saved_node(env: ActionableEnv) -> StackNode:
+    node, children = env.node, [_saved_node(child) for child in env.children()]
     if isinstance(node, EnvironmentNode):
-        return StackSpec(stack=node.model_copy(update={"state": state})).build()
-    component: Any = load("component", node.component)
-    if isinstance(node, WrappedNode):
-        return component.from_state(state, StackSpec(stack=node.inner).build())
-    return component.from_state(state, [StackSpec(stack=segment).build() for segment in node.segments])
+        return EnvironmentNode(id=node.id, options=node.options, state=env.save_state())
+    return node.model_copy(update={"inner": children[0]} if len(children) == 1 else {"segments": tuple(children)})
 
 
-def through_json(state: JsonDict) -> JsonDict:
-    """Return the state as a file would give it back. Raises Violation where it is not JSON."""
+def _through_json(state: JsonDict) -> JsonDict:
     try:
         return orjson.loads(orjson.dumps(state))
     except TypeError as error:

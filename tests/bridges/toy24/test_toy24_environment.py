@@ -271,6 +271,17 @@ def test_numbers_that_cannot_reach_the_target_have_no_reference_solution() -> No
     assert Toy24(numbers=[1, 1], target=2).reference_solution() is not None
 
 
-def test_reset_takes_no_options() -> None:
-    with pytest.raises(ConfigError, match="no options"):
-        Toy24().reset(0, {"level": "easy"})
+def test_reset_takes_a_step_limit_and_nothing_else() -> None:
+    env = Toy24(max_steps=1)
+    env.reset(0, {"max_steps": 2})
+    restored = Toy24.from_state(env.save_state(), max_steps=1)
+    for game in (env, restored):
+        assert game.get_env_state()["steps_left"] == 2
+        assert not game.step(Action(name="reset_numbers")).truncated
+        assert game.step(Action(name="reset_numbers")).truncated
+    env.reset(0)
+    assert env.step(Action(name="reset_numbers")).truncated
+    with pytest.raises(ConfigError, match="max_steps only, but got level"):
+        env.reset(0, {"level": "easy"})
+    with pytest.raises(ConfigError, match="must be 1 or more, not 0"):
+        env.reset(0, {"max_steps": 0})

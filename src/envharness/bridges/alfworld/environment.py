@@ -93,6 +93,7 @@ class Alfworld(Bridge):
         self._game = self._library.find(self._named_task())
         self._tools = (Act(self),)
         self._engine: GameEngine | None = None
+        self._step_limit = self._options.max_steps
 
     def _named_task(self) -> str:
         chosen = self._options
@@ -112,8 +113,9 @@ class Alfworld(Bridge):
 
     def _start(self, seed: int | None, options: JsonDict) -> ResetResponse:
         del seed  # the game has no randomness
+        self._step_limit = self._take_step_limit(options, self._options.max_steps)
         if options:
-            raise SpecError(f"alfworld takes no reset options, found {', '.join(sorted(options))}", place="options")
+            raise SpecError(f"alfworld's reset takes max_steps only, found {sorted(options)}", place="options")
         engine.require_thread()
         if self._engine is None:
             self._engine = engine.lease(self._game)
@@ -139,7 +141,7 @@ class Alfworld(Bridge):
         self._steps += 1
         if not frame.effective:
             info["ineffective"] = True
-        truncated = not frame.won and self._steps >= self._options.max_steps
+        truncated = not frame.won and self._steps >= self._step_limit
         if not frame.won and self._watch is not None and self._watch.add(command, frame.feedback):
             info["repetition"] = True
             truncated = True
@@ -203,7 +205,9 @@ class Alfworld(Bridge):
     @property
     def capabilities(self) -> Capabilities:
         """What this bridge can do: no snapshot in mid-episode, but forks go on; one thread a process."""
-        return Capabilities(state="episode_boundary", fork_safe=True, thread_safe=False)
+        return Capabilities(
+            state="episode_boundary", fork_safe=True, thread_safe=False, seeded=False, step_limit_option=True
+        )
 
     @property
     def task_id(self) -> str:
@@ -229,7 +233,7 @@ class Alfworld(Bridge):
             "ineffective": not self._frame.effective,
             "admissible_commands": [*self._frame.admissible_commands],
             "steps": self._steps,
-            "max_steps": self._options.max_steps,
+            "max_steps": self._step_limit,
             "won": self._frame.won,
         }
         copy: JsonDict = orjson.loads(orjson.dumps(found))

@@ -45,6 +45,8 @@ class _Game(BaseModel):
     resets: int = Field(default=0, ge=0)
     message: str = ""
     phase: Literal["new", "running", "ended"] = "new"
+    step_limit: int | None = Field(default=None, ge=1)
+    """The reset option `max_steps`; None is the constructor's."""
 
 
 class Toy24(Bridge):
@@ -94,7 +96,7 @@ class Toy24(Bridge):
     @property
     def capabilities(self) -> Capabilities:
         """A full snapshot; safe to fork and to run on many threads."""
-        return Capabilities(state="full", fork_safe=True, thread_safe=True)
+        return Capabilities(state="full", fork_safe=True, thread_safe=True, step_limit_option=True)
 
     @property
     def task_id(self) -> str:
@@ -119,7 +121,7 @@ class Toy24(Bridge):
             "dealt": list(game.dealt),
             "moves": list(game.moves),
             "steps": game.steps,
-            "steps_left": self._max_steps - game.steps,
+            "steps_left": self._step_limit - game.steps,
             "resets": game.resets,
             "solved": self._solved,
         }
@@ -154,12 +156,15 @@ class Toy24(Bridge):
     # --- the episode -------------------------------------------------------------------------------------------------
 
     def _start(self, seed: int | None, options: JsonDict) -> ResetResponse:
+        limit = self._take_step_limit(options, self._max_steps)
         if options:
-            raise ConfigError(f"toy24: reset takes no options, but got {', '.join(sorted(options))}")
+            raise ConfigError(f"toy24: reset takes max_steps only, but got {', '.join(sorted(options))}")
         deal = 0 if seed is None else seed
         dealt = [str(number) for number in self._numbers]
         stream(deal, "toy24", "order").shuffle(dealt)
-        self._game = _Game(deal=deal, numbers=dealt, dealt=list(dealt), message="A new deal.", phase="running")
+        self._game = _Game(
+            deal=deal, numbers=dealt, dealt=list(dealt), message="A new deal.", phase="running", step_limit=limit
+        )
         return ResetResponse(observation=self._look(), info={"task": self._task})
 
     def combine(self, left: str, operation: Operation, right: str) -> EnvResponse:
@@ -207,6 +212,14 @@ class Toy24(Bridge):
             metrics={"numbers_left": len(game.numbers), "steps": game.steps, "resets": game.resets},
         )
 
+    def notify_replay_complete(self) -> None:
+        """Count steps from here on: what a Stage replayed is not the policy's."""
+        self._game.steps = 0
+
+    @property
+    def _step_limit(self) -> int:
+        return self._game.step_limit or self._max_steps
+
     @property
     def _solved(self) -> bool:
         return [Fraction(number) for number in self._game.numbers] == [Fraction(self._target)]
@@ -219,7 +232,7 @@ class Toy24(Bridge):
     def _respond(self, *, terminated: bool = False, ineffective: bool = False) -> EnvResponse:
         game = self._game
         game.steps += 1
-        truncated = not terminated and game.steps >= self._max_steps
+        truncated = not terminated and game.steps >= self._step_limit
         if terminated or truncated:
             game.phase = "ended"
         return EnvResponse(
@@ -237,7 +250,7 @@ class Toy24(Bridge):
             f"Target: {self._target}",
             f"Numbers left ({len(game.numbers)}): {', '.join(game.numbers)}",
             f"Moves made: {'; '.join(game.moves) or 'none'}",
-            f"Steps left: {self._max_steps - game.steps}",
+            f"Steps left: {self._step_limit - game.steps}",
         ]
         if game.phase == "ended":
             lines.append("The puzzle is solved." if self._solved else "The episode is over, the puzzle is not solved.")
@@ -248,7 +261,7 @@ class Toy24(Bridge):
             "target": self._target,
             "numbers": list(game.numbers),
             "moves": list(game.moves),
-            "steps_left": self._max_steps - game.steps,
+            "steps_left": self._step_limit - game.steps,
         }
         return Observation(text="\n".join(lines), data=data)
 

@@ -27,7 +27,7 @@ def believed(source: str, limits: HookLimits) -> list[str]:
         return _converse(child.channel, source)
     finally:
         child.channel.close()
-        zygote.end(child.pid)
+        zygote.end(child.ticket)
         if child.pidfd is not None:
             socket.close(child.pidfd)
 
