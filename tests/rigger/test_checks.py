@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from envharness.core.errors import ZygoteError
 from envharness.core.trace import Episode
+from envharness.rigger.checks import patiently
 from envharness.rigger.config import RigConfig
 from envharness.rigger.designers.base import Evidence
 from envharness.rigger.objectives import SuccessBand
@@ -144,3 +146,20 @@ def test_known_wins_are_adapted_to_what_a_candidate_asks_for() -> None:
     opening = Candidate(contract_source="x", parameters={"opens_with": [CLEAR.model_dump(mode="json")]})
     assert witnesses(opening, None, [win, win]) == [(CLEAR, *win), win]
     assert witnesses(Candidate(contract_source="x"), None, []) == []
+
+
+def test_a_sandbox_server_that_fails_is_asked_again_and_then_believed() -> None:
+    def flaky(failures: int) -> str:
+        left = iter([ZygoteError("gone")] * failures)
+
+        def work() -> str:
+            error = next(left, None)
+            if error is not None:
+                raise error
+            return "done"
+
+        return patiently(work)
+
+    assert flaky(0) == flaky(2) == "done"
+    with pytest.raises(ZygoteError, match="gone"):
+        flaky(3)

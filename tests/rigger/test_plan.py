@@ -193,3 +193,16 @@ def test_reference_wins_reach_the_designer_only_where_the_run_allows_it() -> Non
 
     assert wins() == 0
     assert wins(scaffold_from_reference=True) == 1
+
+
+def test_a_check_that_the_machinery_lost_says_nothing_about_the_candidate() -> None:
+    def play(batch: Batch) -> list[Episode]:
+        if not batch.paid:
+            return [episode(invalid="worker_died", detail="worker 1 ended") for _ in batch.jobs]
+        return rates(5)(batch)
+
+    result, batches = follow(play, config(check_retries=1, rounds=1), Stepper(), "stepper")
+    assert phases(batches) == ["rig/baseline"]
+    assert [entry.verdict for entry in result.rounds] == ["incomplete", "incomplete"]
+    assert result.status == "invalid"
+    assert result.rounds[0].feedback == "check machinery failed: worker_died: worker 1 ended"

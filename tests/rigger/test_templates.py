@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
@@ -115,3 +116,14 @@ def test_a_block_spares_a_known_win_and_a_detour_avoids_the_shortest() -> None:
     away = detour.build(about, 0.0)
     assert away is not None
     assert away.in_env_actions == [mix("4")]
+
+
+def test_the_page_describes_every_template_and_every_flaw() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "templates.md").read_text()
+    for template in LIBRARY:
+        [row] = [line for line in page.splitlines() if line.startswith(f"| `{template.id}` |")]
+        assert {flaw for flaw in template.flaws if flaw != "none"} == {
+            flaw.name for flaw in FLAWS if f"`{flaw.name}`" in row
+        }
+    for flaw in FLAWS:
+        assert f"| `{flaw.name}` | {flaw.meaning} |" in page

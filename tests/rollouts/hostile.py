@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from envharness.core.errors import HookFault, PolicyError, ReplayError, ZygoteError
+from envharness.core.harness import EnvHarness
 from envharness.core.policy import Decision, PolicySpec, Turn
 from envharness.core.spec import StackSpec
 from envharness.core.types import (
@@ -54,6 +55,10 @@ class Misbehaving(Kitchen):
             return None  # pyright: ignore[reportReturnType]  the mistake under test
         if self.how == "nan":
             return response.model_copy(update={"reward": float("nan")})
+        if self.how == "object":
+            return response.model_copy(update={"info": {"handle": object()}})
+        if self.how == "surrogate":
+            return response.model_copy(update={"observation": Observation.model_construct(text="\ud800", data={})})
         if self.how == "edits action":
             action.kwargs["place"] = "moon"
         return response
@@ -123,6 +128,14 @@ class Rewarding(Kitchen):
         return float(info.state_before != info.state_after)
 
 
+class Forgetful(EnvHarness):
+    tag = "rollouts.hostile:Forgetful"
+
+    def step(self, action: Action) -> EnvResponse:
+        self.inner.step(action)
+        return None  # pyright: ignore[reportReturnType]  the mistake under test
+
+
 class Aliasing(Kitchen):
     """Hands out the same list in every observation and goes on writing to it."""
 
@@ -161,6 +174,8 @@ class Script:
         if self.how == "edits observation":
             turn.observation.data["edited"] = True
             turn.observation.text = "edited"
+        if self.how == "hash":
+            return Decision(stop=True, text=str(hash("mug")))
         if turn.step >= len(self.actions):
             return Decision(stop=True, text="done", usage=usage)
         wanted = self.actions[turn.step]

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from envharness.components.contract import Contract
 from envharness.core.policy import PolicySpec
 from envharness.core.spec import StackSpec
 from envharness.core.trace import Episode
 from envharness.rollouts.episode import play, run_episode
 from envharness.rollouts.job import Limits, RolloutJob
+from envharness.rollouts.session import Session
 from kitchen import Kitchen
 from rollouts.hostile import WIN, Misbehaving, Script, job, kitchen, script
 
@@ -108,6 +110,8 @@ def test_states_are_left_out_when_not_asked_for() -> None:
         ("raise", "evaluate", "environment_error", "evaluate: KeyError: 'mug'"),
         ("none", "step", "environment_error", "turn 0: AttributeError: 'NoneType'"),
         ("nan", "step", "environment_error", "turn 0: ValueError: step returned the reward nan"),
+        ("object", "step", "environment_error", "the trace is not JSON: "),
+        ("surrogate", "step", "environment_error", "the trace is not JSON: "),
         ("sys.exit", "step", "environment_error", "turn 0: RuntimeError: the environment raised SystemExit"),
         ("stop iteration", "step", "environment_error", "turn 0: "),
         ("timeout", "step", "environment_error", "turn 0: TimeoutError: the container did not answer"),
@@ -123,6 +127,7 @@ def test_a_failure_of_the_stack_is_never_the_policys(how: str, when: str, cause:
     assert "\n" not in episode.outcome.detail
     assert episode.evaluation is None
     assert not episode.valid
+    assert Episode.model_validate_json(episode.model_dump_json()) == episode
 
 
 @pytest.mark.parametrize(
@@ -132,6 +137,7 @@ def test_a_failure_of_the_stack_is_never_the_policys(how: str, when: str, cause:
         ({"how": "provider"}, "turn 0: 429 from the provider"),
         ({"how": "dictionary"}, "turn 0: TypeError: act returned dict, not a Decision"),
         ({"how": "timeout"}, "turn 0: TimeoutError"),
+        ({"how": "", "actions": [{"name": "say \ud800"}]}, "turn 0: PydanticSerializationError"),
         ({"how": "constructor"}, "making the policy: ValueError: no such model"),
         ({"unknown": 1}, "making the policy: TypeError"),
     ],
@@ -151,6 +157,12 @@ def test_what_cannot_be_built_is_invalid_with_the_place() -> None:
     assert "stack.state" in component.outcome.detail
     policy = played(job(policy=PolicySpec(id="nobody")))
     assert policy.outcome.reason == "policy_error"
+
+
+def test_a_component_of_somebody_elses_that_returns_nothing_is_named() -> None:
+    episode = played(job(kitchen().wrap("rollouts.hostile:Forgetful")))
+    assert episode.outcome.reason == "environment_error"
+    assert episode.outcome.detail == "turn 0: TypeError: step returned NoneType, not EnvResponse"
 
 
 def test_a_stages_replay_is_recorded_and_not_charged() -> None:
@@ -272,3 +284,34 @@ def test_run_episode_in_an_event_loop_says_what_to_do() -> None:
 
     with pytest.raises(RuntimeError, match=r"await envharness\.rollouts\.episode\.play"):
         asyncio.run(inside())
+
+
+@pytest.mark.parametrize("unsafe", [False, True])
+def test_hooks_run_unconfined_only_on_an_explicit_wish(unsafe: bool) -> None:
+    inner = StackSpec.environment("kitchen:Kitchen").wrap("contract", source="class _Contract(Contract): pass")
+    with inner.wrap("stage", actions=[]).build() as env:
+        session = Session(lambda: env, owns=False, record_states=False, unsafe_hooks=unsafe)
+        session.start(0)
+        contract = env.children()[0]
+        assert isinstance(contract, Contract)
+        assert contract.unsafe_hooks is unsafe
+        session.close()
+
+
+def test_what_components_did_is_in_the_trace() -> None:
+    source = (
+        "class _Contract(Contract):\n"
+        "    def filter_action(self, action, env_state):\n"
+        "        if action.name == 'drawer':\n"
+        "            return Blocked(reason='the drawer stays shut')\n"
+        "        return action\n"
+    )
+    stack = kitchen().wrap("contract", source=source)
+    episode = played(job(stack, script([{"name": "drawer", "kwargs": {"state": "open"}}, *WIN])))
+    assert episode.success
+    first = episode.steps[0]
+    assert first.blocked == "the drawer stays shut"
+    assert first.shown.text.startswith("the drawer stays shut\n\n")
+    assert [(event.component, event.kind) for event in first.events] == [("contract#0", "blocked")]
+    assert first.raw == []
+    assert [event for step in episode.steps[1:] for event in step.events] == []

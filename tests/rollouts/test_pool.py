@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -176,6 +177,46 @@ def test_a_worker_that_talks_nonsense_is_a_worker_that_died(monkeypatch: pytest.
         assert "not a frame" in episode.outcome.detail
 
 
+@pytest.mark.slow
+def test_in_a_storm_of_faults_every_job_comes_back_once_as_what_it_is(tmp_path: Path) -> None:
+    kinds = ["fine", "dies once", "dies", "hangs", "faulty hook", "provider"]
+    chance = random.Random(5)
+    plan = [chance.choice(kinds) for _ in range(40)]
+
+    def make(index: int, kind: str) -> RolloutJob:
+        stacks = {
+            "dies once": kitchen(how="exit", once=str(tmp_path / str(index))),
+            "dies": kitchen(how="kill", when="reset"),
+            "hangs": kitchen(how="hang"),
+            "faulty hook": kitchen(how="hook fault"),
+        }
+        policy = script(how="provider") if kind == "provider" else script()
+        return job(stacks.get(kind, kitchen()), policy, index=index, step_seconds=0.5)
+
+    expected = {
+        "fine": ("", 1),
+        "dies once": ("", 2),
+        "dies": ("worker_died", 2),
+        "hangs": ("time_limit", 2),
+        "faulty hook": ("component_fault", 1),
+        "provider": ("policy_error", 2),
+    }
+    with pool(workers=2) as engine:
+        results = [(played.index, episode) for played, episode in engine.run(map(make, range(40), plan))]
+    assert sorted(index for index, _ in results) == list(range(40))
+    for index, episode in results:
+        assert (episode.outcome.reason, episode.attempt) == expected[plan[index]], plan[index]
+        assert episode.success == (plan[index] in {"fine", "dies once"})
+
+
+def test_all_workers_order_sets_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    with pool(max_episodes=1) as engine:
+        episodes = [episode for _, episode in engine.run(job(policy=script(how="hash"), index=n) for n in range(3))]
+    assert len({episode.worker for episode in episodes}) == 3
+    assert len({episode.steps[0].text for episode in episodes}) == 1
+
+
 def test_frames_survive_any_splitting() -> None:
     frames = [Frame(JOB, 1, 2, b"x" * 300), Frame(RESULT, 2**60, 3), Frame(JOB, 3, 1, b"{}")]
     data = b"".join(frame.encode() for frame in frames)
@@ -231,6 +272,30 @@ def test_no_worker_outlives_its_driver(tmp_path: Path, number: signal.Signals, s
     driver.communicate(timeout=30)
     assert driver.returncode == status
     assert eventually(lambda: not any(command_of(pid) for pid in workers))
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_the_inline_engine_closes_what_is_open(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    program = (
+        f"import sys; sys.path[:0] = {sys.path!r}\n"
+        "from rollouts.hostile import job, kitchen, script\n"
+        "from envharness.rollouts.engine import make_engine\n"
+        f"stack = kitchen(how='nothing', when='close', once={str(closed)!r})\n"
+        "with make_engine('inline') as engine:\n"
+        "    print('begun', flush=True)\n"
+        "    list(engine.run([job(stack, script(how='waits'))]))\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as driver:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "begun\n"
+        time.sleep(0.5)
+        driver.send_signal(signal.SIGINT)
+        driver.communicate(timeout=20)
+    assert driver.returncode == -signal.SIGINT
+    assert closed.exists()
 
 
 @pytest.mark.slow

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from envharness.core.errors import HookFault
+from envharness.core.errors import HookFault, ZygoteError
 from envharness.core.trace import Episode, TraceStep
 from envharness.core.types import Action, Blocked, EnvResponse, JsonDict
 from envharness.rigger.records import Candidate, CheckResult
 from envharness.sandbox import HookSession, check_source, open_session
+
+Result = TypeVar("Result")
+
+ZYGOTE_RETRIES = 2
+"""Further attempts where the sandbox's server failed."""
+MACHINERY = "machinery"
+"""The id of a check that our side could not carry out. It says nothing about the candidate."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +55,20 @@ class DryRun:
         )
 
 
+def patiently(work: Callable[[], Result]) -> Result:
+    """Do `work`, and once or twice more where the sandbox's own server failed: that is no fault of a candidate."""
+    for _ in range(ZYGOTE_RETRIES):
+        try:
+            return work()
+        except ZygoteError:
+            continue
+    return work()
+
+
 def check_compiles(candidate: Candidate, *, unsafe: bool = False) -> CheckResult:
     """Whether the Contract's source compiles and defines its class. Compiled in a guarded child, never here."""
     try:
-        report = check_source(candidate.contract_source, unsafe=unsafe)
+        report = patiently(lambda: check_source(candidate.contract_source, unsafe=unsafe))
     except HookFault as fault:
         return CheckResult(id="compiles", passed=False, detail=fault.reason)
     return CheckResult(id="compiles", passed=True, detail=", ".join(sorted(report.overridden)) or "no hook overridden")
@@ -63,7 +81,7 @@ def check_dry_run(candidate: Candidate, baseline: Sequence[Episode], *, unsafe: 
     need not change a recorded step as well.
     """
     try:
-        total = sum((dry_run(candidate, episode, unsafe=unsafe) for episode in baseline), DryRun())
+        total = sum((patiently(lambda e=e: dry_run(candidate, e, unsafe=unsafe)) for e in baseline), DryRun())
     except HookFault as fault:
         return [CheckResult(id="dry_run", passed=False, detail=str(fault))]
     survived = CheckResult(id="dry_run", passed=True, detail=f"{total.steps} recorded steps")
@@ -115,11 +133,9 @@ def _dry_step(session: HookSession, step: TraceStep, asked: Action, state: JsonD
 
 def check_probes(stop: Episode, idle: Episode) -> list[CheckResult]:
     """Whether the stack starts (a Stage replays), and whether doing nothing still loses through it."""
-    for episode in (stop, idle):
-        if not episode.valid:
-            started = episode.outcome.reason != "component_fault" or "stage action" not in episode.outcome.detail
-            name = "dry_run" if started else "replays"
-            return [CheckResult(id=name, passed=False, detail=f"{episode.outcome.reason}: {episode.outcome.detail}")]
+    if broken := next((episode for episode in (stop, idle) if not episode.valid), None):
+        name = "replays" if "stage action" in broken.outcome.detail else "dry_run"
+        return [_invalid(broken, name)]
     return [
         CheckResult(id="replays", passed=True),
         CheckResult(id="stop_fails", passed=not stop.success, detail=_won(stop, "stopping at once")),
@@ -134,6 +150,8 @@ def check_solvable(tried: Sequence[Episode]) -> CheckResult:
         return CheckResult(
             id="reference_solves", passed=True, detail=f"known win {won.index} in {len(won.steps)} turns"
         )
+    if lost := next((e for e in tried if not e.valid and e.outcome.reason != "component_fault"), None):
+        return _invalid(lost, MACHINERY)
     reasons = "; ".join(f"known win {e.index}: {e.outcome.reason} {e.outcome.detail}".strip() for e in tried)
     return CheckResult(id="reference_solves", passed=False, detail=reasons)
 
@@ -143,8 +161,20 @@ def verdict_of(checks: Sequence[CheckResult]) -> str:
     failed = next((check for check in checks if not check.passed), None)
     if failed is None:
         return ""
-    names = {"no_op_fails": "verifier_drift", "stop_fails": "verifier_drift", "reference_solves": "unsolvable"}
+    names = {
+        MACHINERY: "incomplete",
+        "no_op_fails": "verifier_drift",
+        "stop_fails": "verifier_drift",
+        "reference_solves": "unsolvable",
+    }
     return names.get(failed.id, "check_failed")
+
+
+def _invalid(episode: Episode, check: str) -> CheckResult:
+    """Return the failed check, blaming the candidate only for its own faults."""
+    own = episode.outcome.reason == "component_fault"
+    detail = f"{episode.outcome.reason}: {episode.outcome.detail}"
+    return CheckResult(id=check if own else MACHINERY, passed=False, detail=detail)
 
 
 def _won(episode: Episode, how: str) -> str:

@@ -25,6 +25,16 @@ class _Running:
     plan: TaskPlan
     batch: Batch
     missing: set[str] = field(default_factory=set[str])
+    found: dict[str, Episode] = field(default_factory=dict[str, Episode])
+
+    def take(self, key: str, episode: Episode) -> None:
+        """Take one of the episodes waited for."""
+        self.missing.discard(key)
+        self.found[key] = episode
+
+    def episodes(self) -> list[Episode]:
+        """Return the batch's episodes in the order of its jobs."""
+        return [self.found[job.key] for job in self.batch.jobs]
 
 
 @dataclass
@@ -76,11 +86,14 @@ class Driver:
             return name, end.value
         running = _Running(name, plan, batch)
         for job in batch.jobs:
-            if self.store.get_episode(job.key) is None:
+            episode = self.store.get_episode(job.key)
+            if episode is None:
                 running.missing.add(job.key)
                 self._request(job, running)
+            else:
+                running.take(job.key, episode)
         if not running.missing:
-            ready.append((name, plan, self._episodes(batch)))
+            ready.append((name, plan, running.episodes()))
         return None
 
     def _request(self, job: RolloutJob, running: _Running) -> None:
@@ -103,11 +116,6 @@ class Driver:
         if self.on_episode is not None:
             self.on_episode(phase, episode)
         for running in self._waiting.pop(job.key):
-            running.missing.discard(job.key)
+            running.take(job.key, episode)
             if not running.missing:
-                ready.append((running.name, running.plan, self._episodes(running.batch)))
-
-    def _episodes(self, batch: Batch) -> list[Episode]:
-        """Return the batch's episodes in the order of its jobs, as the store has them."""
-        found = [self.store.get_episode(job.key) for job in batch.jobs]
-        return [episode for episode in found if episode is not None]
+                ready.append((running.name, running.plan, running.episodes()))

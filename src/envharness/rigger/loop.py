@@ -35,13 +35,15 @@ def rig(
     Each episode is in `store` before a decision rests on it; what is there already is not run again, so a run that was
     killed goes on. Accepted stacks are exported to the run folder. `unsafe_hooks` runs the hooks of the free checks
     without confinement: give it only where the engine was made with it. Raises ConfigError for tasks, stacks or an
-    irreversible environment that cannot be used, and what the designer's or environment's construction raises.
+    irreversible environment that cannot be used, and what the construction of designer, policy or environment raises.
     """
     started = time.monotonic()
     config.policy.check()
     designers = [config.designer]
     if config.null and config.designer.id != NULL:
         designers.append(DesignerConfig(id=NULL))
+    for designer in designers:
+        build_designer(designer)
     views = _views(config)
     progress = progress or SilentProgress()
     progress.begin("tasks", len(views) * len(designers))

@@ -81,7 +81,8 @@ class CheckResult(BaseModel):
     """One free check of a candidate, made before any rollout is paid for."""
 
     id: str
-    """compiles, replays, dry_run, changes_something, no_op_fails, stop_fails, reference_solves."""
+    """compiles, replays, dry_run, changes_something, no_op_fails, stop_fails, reference_solves; `machinery` where our
+    side could not carry a check out."""
     passed: bool
     detail: str = ""
 

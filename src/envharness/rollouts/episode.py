@@ -182,6 +182,7 @@ class _Performance:
             decision: object = await policy.act(turn) if policy else None
             if not isinstance(decision, Decision):
                 raise TypeError(f"act returned {type(decision).__name__}, not a Decision")
+            decision.model_dump_json()  # raises where it could not be written down, such as for half a surrogate pair
             return decision
 
         began = perf_counter()

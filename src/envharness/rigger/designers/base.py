@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from envharness.core.errors import ConfigError
 from envharness.core.registry import load
 from envharness.core.trace import Episode
 from envharness.core.types import Action, ToolSchema
@@ -57,8 +58,12 @@ class Designer(Protocol):
 
 
 def build_designer(config: DesignerConfig) -> Designer:
-    """Make the designer that a configuration names. Raises UnknownIdError, PluginError or TypeError."""
-    designer = load("designer", config.id)(**config.options)
+    """Make the designer that a configuration names. Raises UnknownIdError, PluginError or ConfigError."""
+    factory = load("designer", config.id)
+    try:
+        designer = factory(**config.options)
+    except TypeError as error:
+        raise ConfigError(f"designer.options: {config.id!r} does not take them: {error}") from error
     if not isinstance(designer, Designer):
-        raise TypeError(f"designer {config.id!r} has no propose(); see envharness.rigger.designers.base.Designer")
+        raise ConfigError(f"designer {config.id!r} has no propose(); see envharness.rigger.designers.base.Designer")
     return designer
