@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os.path import commonprefix
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -108,11 +109,13 @@ def flaw_table(figures: Figures, declared: Sequence[Weakness] = ()) -> Group:
 def task_table(run: Run) -> Table:
     """Tabulate the tasks: what became of each, and its success rates."""
     table = Table(title="Tasks", title_justify="left")
-    for head in ("task", "status", "before", "after", "re-measured", "weakness", "rounds"):
+    table.add_column("task", no_wrap=True, overflow="ellipsis", min_width=20)
+    for head in ("status", "before", "after", "re-measured", "weakness", "rounds"):
         table.add_column(head)
+    shared = len(common_folder([result.task for result in run.main.results]))
     for result in run.main.results:
         table.add_row(
-            line(result.task),
+            line(result.task[shared:]),
             Text(words(result.status), style=_STYLES[result.status]),
             rate_text(result.baseline),
             rate_text(deciding_measurement(result)),
@@ -121,6 +124,11 @@ def task_table(run: Run) -> Table:
             str(len(result.rounds)),
         )
     return table
+
+
+def common_folder(names: Sequence[str]) -> str:
+    """Return the longest path, up to and with a slash, that all names begin with; empty where there is none."""
+    return commonprefix(names).rpartition("/")[0] + "/" if "/" in commonprefix(names) else ""
 
 
 def task_detail(result: TaskResult, band: Band) -> Group:
