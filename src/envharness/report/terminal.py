@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os.path import commonprefix
+from itertools import takewhile
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -22,6 +22,8 @@ from envharness.rigger.records import Round, TaskResult
 from envharness.store.database import RunStore
 
 NAME_LIMIT = 72
+NAME_WIDTH = 28
+"""Columns of a task's name in a table that must fit into 80."""
 TEXT_LIMIT = 600
 STEPS_SHOWN = 30
 _STYLES = {"accepted": "green", "in_band_already": "cyan", "rejected": "red", "invalid": "yellow"}
@@ -109,7 +111,7 @@ def flaw_table(figures: Figures, declared: Sequence[Weakness] = ()) -> Group:
 def task_table(run: Run) -> Table:
     """Tabulate the tasks: what became of each, and its success rates."""
     table = Table(title="Tasks", title_justify="left")
-    table.add_column("task", no_wrap=True, overflow="ellipsis", min_width=20)
+    table.add_column("task", no_wrap=True, overflow="ellipsis", max_width=NAME_WIDTH)
     for head in ("status", "before", "after", "re-measured", "weakness", "rounds"):
         table.add_column(head)
     shared = len(common_folder([result.task for result in run.main.results]))
@@ -128,7 +130,9 @@ def task_table(run: Run) -> Table:
 
 def common_folder(names: Sequence[str]) -> str:
     """Return the longest path, up to and with a slash, that all names begin with; empty where there is none."""
-    return commonprefix(names).rpartition("/")[0] + "/" if "/" in commonprefix(names) else ""
+    folders = [name.split("/")[:-1] for name in names]
+    shared = takewhile(lambda parts: len(set(parts)) == 1, zip(*folders, strict=False))
+    return "".join(f"{parts[0]}/" for parts in shared)
 
 
 def task_detail(result: TaskResult, band: Band) -> Group:
