@@ -22,7 +22,7 @@ from envharness.rigger.records import Round, TaskResult
 from envharness.store.database import RunStore
 
 NAME_LIMIT = 72
-NAME_WIDTH = 28
+NAME_WIDTH = 22
 """Columns of a task's name in a table that must fit into 80."""
 TEXT_LIMIT = 600
 STEPS_SHOWN = 30
@@ -112,8 +112,8 @@ def task_table(run: Run) -> Table:
     """Tabulate the tasks: what became of each, and its success rates."""
     table = Table(title="Tasks", title_justify="left")
     table.add_column("task", no_wrap=True, overflow="ellipsis", max_width=NAME_WIDTH)
-    for head in ("status", "before", "after", "re-measured", "weakness", "rounds"):
-        table.add_column(head)
+    for head in ("status", "before", "after", "fresh", "weakness", "rounds"):
+        table.add_column(head, min_width=8 if head == "status" else len(head))
     shared = len(common_folder([result.task for result in run.main.results]))
     for result in run.main.results:
         table.add_row(
