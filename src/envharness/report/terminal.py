@@ -22,7 +22,7 @@ from envharness.rigger.records import Round, TaskResult
 from envharness.store.database import RunStore
 
 NAME_LIMIT = 72
-NAME_WIDTH = 22
+NAME_WIDTH = 20
 """Columns of a task's name in a table that must fit into 80."""
 TEXT_LIMIT = 600
 STEPS_SHOWN = 30
