@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 
+from envharness.core.errors import SpecError
 from envharness.core.spec import StackSpec
 from envharness.core.trace import Episode
 from envharness.core.types import Action
@@ -200,7 +201,10 @@ class TaskPlanner:
         checks += check_dry_run(candidate, evidence.baseline, unsafe=self.unsafe_hooks)
         if verdict_of(checks):
             return checks
-        stack = candidate.apply(self.view.base_stack)
+        try:
+            stack = candidate.apply(self.view.base_stack)
+        except SpecError as error:
+            return [*checks, CheckResult(id="replays", passed=False, detail=str(error))]
         phase = f"rig/{self.designer_id}/check-{number}"
         idle = self.config.limits.model_copy(update={"max_steps": min(IDLE_TURNS, self.config.limits.max_steps)})
         probes = yield self._probe_batch(
