@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 BENCHMARKS = {
+    "alfworld": "benchmarks.alfworld",
     "isolation": "benchmarks.isolation",
     "layers": "benchmarks.layers",
     "store": "benchmarks.store",

@@ -174,6 +174,8 @@ class Script:
         if self.how == "edits observation":
             turn.observation.data["edited"] = True
             turn.observation.text = "edited"
+        if self.how == "hash":
+            return Decision(stop=True, text=str(hash("mug")))
         if turn.step >= len(self.actions):
             return Decision(stop=True, text="done", usage=usage)
         wanted = self.actions[turn.step]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -174,6 +175,46 @@ def test_a_worker_that_talks_nonsense_is_a_worker_that_died(monkeypatch: pytest.
         episode = only(engine, job())
         assert episode.outcome.reason == "worker_died"
         assert "not a frame" in episode.outcome.detail
+
+
+@pytest.mark.slow
+def test_in_a_storm_of_faults_every_job_comes_back_once_as_what_it_is(tmp_path: Path) -> None:
+    kinds = ["fine", "dies once", "dies", "hangs", "faulty hook", "provider"]
+    chance = random.Random(5)
+    plan = [chance.choice(kinds) for _ in range(40)]
+
+    def make(index: int, kind: str) -> RolloutJob:
+        stacks = {
+            "dies once": kitchen(how="exit", once=str(tmp_path / str(index))),
+            "dies": kitchen(how="kill", when="reset"),
+            "hangs": kitchen(how="hang"),
+            "faulty hook": kitchen(how="hook fault"),
+        }
+        policy = script(how="provider") if kind == "provider" else script()
+        return job(stacks.get(kind, kitchen()), policy, index=index, step_seconds=0.5)
+
+    expected = {
+        "fine": ("", 1),
+        "dies once": ("", 2),
+        "dies": ("worker_died", 2),
+        "hangs": ("time_limit", 2),
+        "faulty hook": ("component_fault", 1),
+        "provider": ("policy_error", 2),
+    }
+    with pool(workers=2) as engine:
+        results = [(played.index, episode) for played, episode in engine.run(map(make, range(40), plan))]
+    assert sorted(index for index, _ in results) == list(range(40))
+    for index, episode in results:
+        assert (episode.outcome.reason, episode.attempt) == expected[plan[index]], plan[index]
+        assert episode.success == (plan[index] in {"fine", "dies once"})
+
+
+def test_all_workers_order_sets_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    with pool(max_episodes=1) as engine:
+        episodes = [episode for _, episode in engine.run(job(policy=script(how="hash"), index=n) for n in range(3))]
+    assert len({episode.worker for episode in episodes}) == 3
+    assert len({episode.steps[0].text for episode in episodes}) == 1
 
 
 def test_frames_survive_any_splitting() -> None:

@@ -155,6 +155,7 @@ def test_a_full_disk_is_one_clear_line_and_the_run_goes_on_once_there_is_room(sm
 
 
 READ_ONLY = """
+import urllib.parse  # before the change of user, who may not read the interpreter's library
 import os, sys
 from pathlib import Path
 from envharness.core.errors import StoreError

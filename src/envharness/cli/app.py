@@ -2,7 +2,7 @@
 
 Exit codes: 0 done; 1 a check failed (`check`, `sandbox selftest`) or an unexpected error; 2 wrong use, configuration or
 file; 3 an environment cannot be used; 4 a component broke its promise; 5 the machinery failed; 6 no sandbox on this
-system; 7 the run folder cannot be used; 130 interrupted.
+system; 7 the run folder cannot be used; 130 interrupted; 143 terminated.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import typer
 from envharness.cli import check, demo, envs, load, report, rig, run_episodes, sandbox, show
 from envharness.cli.output import failure
 from envharness.core.errors import EnvHarnessError
+from envharness.rollouts.interrupts import termination_unwinds
 
 INTERRUPTED = 130
 # Typer carries its own copy of click and exports only some of its errors: this is the base that they share.
@@ -53,7 +54,8 @@ def run(arguments: list[str]) -> int:
     # Allowed at any place of the line, for it is typed after a failure, at its end.
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
-        result = typer.main.get_command(app).main(arguments, prog_name="envharness", standalone_mode=False)
+        with termination_unwinds():
+            result = typer.main.get_command(app).main(arguments, prog_name="envharness", standalone_mode=False)
     except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001  the last line of defence of a command line
         if debug:
             traceback.print_exc()

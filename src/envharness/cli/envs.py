@@ -25,7 +25,7 @@ def envs(
         with make(environment, **parse_options(option or [])) as env:
             tasks = env.list_tasks()
         if not as_json:
-            out.print("\n".join(tasks), markup=False)
+            out.print("\n".join(tasks), markup=False, soft_wrap=True)
         else:
             print_json({"environment": environment, "tasks": tasks})
         return
@@ -39,4 +39,4 @@ def envs(
         print_json(kinds)
         return
     for kind, found in kinds.items():
-        out.print(f"{kind:<13} {', '.join(found)}", markup=False)
+        out.print(f"{kind:<13} {', '.join(found)}", markup=False, soft_wrap=True)

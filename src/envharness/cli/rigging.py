@@ -16,6 +16,7 @@ from envharness.rigger.loop import rig
 from envharness.rigger.records import RigSummary
 from envharness.rollouts.engine import make_engine
 from envharness.rollouts.progress import make_progress
+from envharness.sandbox import require_sandbox
 from envharness.store.database import RunStore
 
 REPORT = "report.html"
@@ -47,6 +48,8 @@ class RigFile(RigConfig):
 
 def carry_out(file: RigFile, *, command: str, resume: bool = True, unsafe_hooks: bool = False) -> RigSummary:
     """Start or go on with the run that `file` describes, and write its report. Returns the figures."""
+    if not unsafe_hooks:
+        require_sandbox()
     folder = Path(file.run_dir)
     content = file.content()
     recorded: JsonDict = content.model_dump(mode="json")

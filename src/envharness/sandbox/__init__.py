@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from envharness.sandbox.limits import HookLimits
     from envharness.sandbox.session import HookSession, open_session
     from envharness.sandbox.source_check import SourceReport, check_source
-    from envharness.sandbox.support import LayerSupport, SandboxSupport, sandbox_support
+    from envharness.sandbox.support import LayerSupport, SandboxSupport, require_sandbox, sandbox_support
 
 __all__ = [
     "HookLimits",
@@ -23,6 +23,7 @@ __all__ = [
     "SourceReport",
     "check_source",
     "open_session",
+    "require_sandbox",
     "sandbox_support",
     "stop_zygote",
 ]
@@ -35,6 +36,7 @@ _HOMES = {
     "SourceReport": "source_check",
     "check_source": "source_check",
     "open_session": "session",
+    "require_sandbox": "support",
     "sandbox_support": "support",
     "stop_zygote": "launcher",
 }

@@ -77,3 +77,14 @@ def sandbox_support() -> SandboxSupport:
             for name in ALL_LAYERS
         )
     )
+
+
+def require_sandbox() -> None:
+    """Raise SandboxUnavailableError, naming what is missing, where hook code may not run here without `unsafe`."""
+    missing = sandbox_support().missing
+    if missing:
+        reasons = "; ".join(f"{layer.name}: {layer.detail}" for layer in missing)
+        raise SandboxUnavailableError(
+            f"hook code cannot be confined on this system ({reasons}); "
+            "--unsafe-hooks runs it unconfined, which is for source that you wrote yourself"
+        )

@@ -7,10 +7,11 @@ import threading
 import pytest
 
 from envharness.bridges.alfworld import Alfworld
-from envharness.core.errors import LifecycleError, SpecError, ThreadError
+from envharness.core.errors import ConfigError, LifecycleError, SpecError, ThreadError
 from envharness.core.spec import StackSpec, make
 from envharness.core.state_schema import state_violations
 from envharness.core.types import Action, EnvResponse, JsonDict
+from envharness.testing.suite import ConformanceSuite
 
 
 def _act(env: Alfworld, command: str) -> EnvResponse:
@@ -57,7 +58,7 @@ def test_an_ineffective_command_is_marked_and_changes_nothing(mug: Alfworld) -> 
         assert response.observation.data["feedback"] == "Nothing happens."
     after = mug.get_env_state()
     changed = {key for key in after if after[key] != before[key]}
-    assert changed == {"last_command", "last_feedback", "ineffective", "steps"}
+    assert changed == {"steps"}
     assert "ineffective" not in _act(mug, "take mug 1 from countertop 1").info
 
 
@@ -79,7 +80,7 @@ def test_tolerance_maps_near_misses_and_says_so(command: str, alfworld_engine: N
         response = _act(env, "put mug 1 in/on desk 1")
         assert response.info == {"mapped_command": "move mug 1 to desk 1"}
         assert response.terminated
-        assert env.get_env_state()["last_command"] == "move mug 1 to desk 1"
+        assert env.evaluate().success
 
 
 def test_tolerance_does_not_guess(alfworld_engine: None) -> None:
@@ -236,42 +237,64 @@ def test_save_and_load_give_the_same_task(alfworld_engine: None) -> None:
         Alfworld.from_state({"task": "builtin/mug-to-desk", "score": 1})
 
 
-def test_reset_options_are_refused(mug: Alfworld) -> None:
+def test_reset_takes_a_step_limit_and_nothing_else(mug: Alfworld) -> None:
+    mug.reset(options={"max_steps": 1})
+    assert _act(mug, "look").truncated
+    mug.reset()
+    assert not _act(mug, "look").truncated
     with pytest.raises(SpecError, match=r"max_steps only, found \['task'\]"):
         mug.reset(options={"task": "builtin/clean-cup-to-shelf"})
+    for wrong in (0, True, "5", None):
+        with pytest.raises(ConfigError, match="max_steps must be 1 or more"):
+            mug.reset(options={"max_steps": wrong})
 
 
-def test_another_thread_is_refused_while_an_episode_is_open(mug: Alfworld) -> None:
+def test_another_thread_is_refused(mug: Alfworld) -> None:
     mug.reset()
     errors: list[BaseException] = []
 
     def enter() -> None:
-        with Alfworld(task="builtin/clean-cup-to-shelf") as other:
-            for call in (lambda: _act(mug, "look"), mug.evaluate, other.reset):
-                try:
-                    call()
-                except ThreadError as error:
-                    errors.append(error)
+        for call in (lambda: _act(mug, "look"), mug.evaluate, mug.get_env_state, mug.reset):
+            try:
+                call()
+            except ThreadError as error:
+                errors.append(error)
 
     thread = threading.Thread(target=enter, name="intruder")
     thread.start()
     thread.join()
-    assert [type(error) for error in errors] == [ThreadError] * 3
-    assert "entered from 'intruder'" in str(errors[0])
+    assert len(errors) == 4
+    assert "used from 'intruder'" in str(errors[0])
     assert _act(mug, "go to countertop 1").info == {}
-    mug.close()
 
-    def play_alone() -> None:
-        with Alfworld(task="builtin/clean-cup-to-shelf") as other:
-            other.reset()
-            _walk(other)
-            won.append(other.evaluate().success)
 
-    won: list[bool] = []
-    thread = threading.Thread(target=play_alone)
-    thread.start()
-    thread.join()
-    assert won == [True]
+def test_environments_on_several_threads_take_turns(alfworld_engine: None) -> None:
+    def play(task: str, seed: int, told: dict[int, list[str]]) -> None:
+        rng = random.Random(seed)
+        with Alfworld(task=task) as env:
+            shown = env.reset().observation
+            texts = [shown.text]
+            while len(texts) < 40:
+                commands = shown.data["admissible_commands"]
+                assert isinstance(commands, list)
+                response = _act(env, str(rng.choice(commands)))
+                shown = response.observation
+                texts.append(shown.text + repr(env.get_env_state()["contents"]))
+                if response.terminated:
+                    shown = env.reset().observation
+            told[seed] = texts
+
+    tasks = [Alfworld().list_tasks()[seed % 2] for seed in range(4)]
+    alone: dict[int, list[str]] = {}
+    for seed, task in enumerate(tasks):
+        play(task, seed, alone)
+    together: dict[int, list[str]] = {}
+    threads = [threading.Thread(target=play, args=(task, seed, together)) for seed, task in enumerate(tasks)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together == alone
 
 
 def test_a_forked_child_goes_on_with_the_episode(mug: Alfworld) -> None:
@@ -285,3 +308,12 @@ def test_a_forked_child_goes_on_with_the_episode(mug: Alfworld) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 17
     assert not mug.evaluate().success
     assert mug.get_env_state()["holding"] is None
+
+
+class TestBuiltInGame(ConformanceSuite):
+    @pytest.fixture(autouse=True)
+    def _needs_engine(self, alfworld_engine: None) -> None:
+        pass
+
+    def make_env(self) -> StackSpec:
+        return StackSpec.environment("alfworld", task="builtin/clean-cup-to-shelf")

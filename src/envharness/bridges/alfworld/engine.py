@@ -1,19 +1,20 @@
-"""TextWorld's PDDL engine with one ALFWorld game in it: slow to load, quick to start again, bound to one thread."""
+"""TextWorld's PDDL engine with one ALFWorld game in it: slow to load, quick to start again, one thread at a time."""
 
 from __future__ import annotations
 
 import importlib
 import threading
 import warnings
-import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from envharness.bridges.alfworld.games import Game
 from envharness.bridges.alfworld.grammar import CachedGrammar
-from envharness.core.errors import MissingDataError, TaskError, ThreadError
+from envharness.core.errors import MissingDataError, TaskError
 
+_TURNS = threading.RLock()
+"""Held inside the engine: its parser and translator fail when two threads of one process are in them at once."""
 IDLE_ENGINES = 16
 """Loaded games kept for the next episode, per process; about 9 MB each."""
 
@@ -39,10 +40,10 @@ class Fact:
 
 
 class GameEngine:
-    """One engine. Take it with `lease`, give it back with `give_back`; every call must come from the same thread."""
+    """One engine. Take it with `lease`, give it back with `give_back`. Engines of one process take turns."""
 
     def __init__(self, game: Game) -> None:
-        with warnings.catch_warnings():
+        with _TURNS, warnings.catch_warnings():
             # Old idioms of these packages (invalid escapes, deprecated imports) are no concern of the caller's.
             warnings.simplefilter("ignore")
             try:
@@ -59,6 +60,10 @@ class GameEngine:
 
     def load(self, game: Game) -> None:
         """Put another game into this engine. Takes a second or two; raises TaskError where the file is no game."""
+        with _TURNS:
+            self._load(game)
+
+    def _load(self, game: Game) -> None:
         self.digest = game.digest
         env = self._env
         try:
@@ -79,6 +84,10 @@ class GameEngine:
         PddlEnv.reset translates the PDDL problem again, for about a second. The translation is the same each time, so
         the engine is given the one made by `load`, and the facts are put back as they were.
         """
+        with _TURNS:
+            return self._restart()
+
+    def _restart(self) -> Frame:
         env, world = self._env, self._world
         env.downward_lib.load_sas(world.sas.encode())
         current = frozenset(world.facts)
@@ -99,9 +108,10 @@ class GameEngine:
 
     def step(self, command: str) -> Frame:
         """Send one command. It must be an admissible one to the letter, or nothing happens."""
-        effective = command in self._env.state["admissible_commands"]
-        self._env.step(command)
-        return self._frame(effective=effective)
+        with _TURNS:
+            effective = command in self._env.state["admissible_commands"]
+            self._env.step(command)
+            return self._frame(effective=effective)
 
     def facts(self, predicates: frozenset[str]) -> list[Fact]:
         """Return what is true now of these predicates (in lower case), sorted."""
@@ -126,51 +136,31 @@ def _changing_predicates(task: Any) -> frozenset[str]:
 
 
 class _Engines:
-    """All engines of this process: the idle ones, and the thread that owns those in use."""
+    """The loaded engines of this process that nobody uses now."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
         self.idle: list[GameEngine] = []
-        self.leased: weakref.WeakSet[GameEngine] = weakref.WeakSet()
-        self.owner: threading.Thread | None = None
 
 
 _engines = _Engines()
 
 
-def require_thread() -> None:
-    """Raise ThreadError unless this thread owns the engines in use, or none is in use.
-
-    The engine's parser and its library fail when two threads of one process are in them, even with two games.
-    """
-    current = threading.current_thread()
-    with _engines.lock:
-        owner = _engines.owner
-        if owner is not None and owner is not current and owner.is_alive() and _engines.leased:
-            raise ThreadError(
-                f"alfworld: the game engine of this process is in use by thread {owner.name!r} and was entered from "
-                f"{current.name!r}; keep all ALFWorld environments of a process on one thread, or use processes"
-            )
-        _engines.owner = current
-
-
 def lease(game: Game) -> GameEngine:
-    """Return an engine with `game` in it, loaded before where possible. Raises ThreadError."""
-    require_thread()
-    engine = next((engine for engine in reversed(_engines.idle) if engine.digest == game.digest), None)
-    if engine is not None:
-        _engines.idle.remove(engine)
-    elif len(_engines.idle) >= IDLE_ENGINES:
+    """Return an engine with `game` in it, loaded before where possible."""
+    with _TURNS:
+        engine = next((engine for engine in reversed(_engines.idle) if engine.digest == game.digest), None)
+        if engine is not None:
+            _engines.idle.remove(engine)
+            return engine
+        if len(_engines.idle) < IDLE_ENGINES:
+            return GameEngine(game)
         # Loading into the one idle longest, because memory of a dropped engine's library never comes back.
         engine = _engines.idle.pop(0)
         engine.load(game)
-    else:
-        engine = GameEngine(game)
-    _engines.leased.add(engine)
-    return engine
+        return engine
 
 
 def give_back(engine: GameEngine) -> None:
     """Keep the engine for the next episode of its game."""
-    _engines.leased.discard(engine)
-    _engines.idle.append(engine)
+    with _TURNS:
+        _engines.idle.append(engine)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -15,7 +16,7 @@ from envharness.bridges.alfworld.commands import RepetitionGuard, RepetitionWatc
 from envharness.bridges.alfworld.engine import Frame, GameEngine
 from envharness.bridges.alfworld.games import GameLibrary
 from envharness.bridges.base import Bridge
-from envharness.core.errors import SpecError
+from envharness.core.errors import SpecError, ThreadError
 from envharness.core.tool import Tool
 from envharness.core.types import (
     Action,
@@ -77,8 +78,8 @@ class Alfworld(Bridge):
     `info["ineffective"]`; with `tolerant`, a near miss is mapped and `info["mapped_command"]` says to what. The game
     is the same under every seed. With neither task nor split the task is the first built-in game.
 
-    A process may use ALFWorld from one thread at a time: while an episode is open on one thread, a call from another
-    raises ThreadError.
+    An environment stays on the thread that reset it first: a call from another one raises ThreadError. Environments on
+    several threads of one process take turns in the engine, so only processes make them faster.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -93,6 +94,7 @@ class Alfworld(Bridge):
         self._game = self._library.find(self._named_task())
         self._tools = (Act(self),)
         self._engine: GameEngine | None = None
+        self._thread: threading.Thread | None = None
         self._step_limit = self._options.max_steps
 
     def _named_task(self) -> str:
@@ -111,18 +113,21 @@ class Alfworld(Bridge):
 
     # --- the episode -------------------------------------------------------------------------------------------------
 
+    def reset(self, seed: int | None = None, options: JsonDict | None = None) -> ResetResponse:
+        """Start the game. Raises ThreadError before anything changes where another thread plays it."""
+        self._require_thread()
+        return super().reset(seed, options)
+
     def _start(self, seed: int | None, options: JsonDict) -> ResetResponse:
         del seed  # the game has no randomness
         self._step_limit = self._take_step_limit(options, self._options.max_steps)
         if options:
             raise SpecError(f"alfworld's reset takes max_steps only, found {sorted(options)}", place="options")
-        engine.require_thread()
         if self._engine is None:
             self._engine = engine.lease(self._game)
         self._show(self._engine.restart())
         goal = _GOAL.search(self._frame.feedback)
         self._goal = goal["goal"] if goal else ""
-        self._last_command = ""
         self._steps = 0
         guard = self._options.repetition_guard
         self._watch = RepetitionWatch(guard) if guard else None
@@ -137,7 +142,6 @@ class Alfworld(Bridge):
                 info["mapped_command"] = command = mapped
         frame = self._running_engine().step(command)
         self._show(frame)
-        self._last_command = command
         self._steps += 1
         if not frame.effective:
             info["ineffective"] = True
@@ -172,7 +176,7 @@ class Alfworld(Bridge):
     def evaluate(self) -> EvaluationResult:
         """Ask the engine whether the goal is reached. Score is 1 or 0."""
         self._require("evaluate", "running", "ended")
-        engine.require_thread()
+        self._require_thread()
         won = self._frame.won
         return EvaluationResult(success=won, score=1.0 if won else 0.0, metrics={"steps": self._steps})
 
@@ -191,8 +195,18 @@ class Alfworld(Bridge):
         self._frame = frame
         self._view: JsonDict | None = None
 
+    def _require_thread(self) -> None:
+        """Bind this environment to the thread that resets it first. Raises ThreadError on another one."""
+        current = threading.current_thread()
+        if self._thread is not None and self._thread is not current and self._thread.is_alive():
+            raise ThreadError(
+                f"alfworld: this environment was reset on thread {self._thread.name!r} and is used from "
+                f"{current.name!r}; its engine is not thread-safe, so keep each environment on one thread"
+            )
+        self._thread = current
+
     def _running_engine(self) -> GameEngine:
-        engine.require_thread()
+        self._require_thread()
         assert self._engine is not None  # noqa: S101  an episode runs, so reset has leased one
         return self._engine
 
@@ -205,9 +219,7 @@ class Alfworld(Bridge):
     @property
     def capabilities(self) -> Capabilities:
         """What this bridge can do: no snapshot in mid-episode, but forks go on; one thread a process."""
-        return Capabilities(
-            state="episode_boundary", fork_safe=True, thread_safe=False, seeded=False, step_limit_option=True
-        )
+        return Capabilities(fork_safe=True, seeded=False, step_limit_option=True)
 
     @property
     def task_id(self) -> str:
@@ -221,16 +233,14 @@ class Alfworld(Bridge):
     def get_env_state(self) -> JsonDict:
         """Return what the engine knows, seen by the agent or not."""
         self._require("get_env_state", "running", "ended")
+        running = self._running_engine()
         if self._view is None:
-            facts = self._running_engine().facts(state.PREDICATES)
+            facts = running.facts(state.PREDICATES)
             self._view = state.view(facts).as_json()
         found = {
             "task": self.task_id,
             "goal": self._goal,
             **self._view,
-            "last_command": self._last_command,
-            "last_feedback": self._frame.feedback,
-            "ineffective": not self._frame.effective,
             "admissible_commands": [*self._frame.admissible_commands],
             "steps": self._steps,
             "max_steps": self._step_limit,

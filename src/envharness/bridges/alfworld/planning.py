@@ -61,14 +61,15 @@ def next_step(beliefs: Beliefs, habits: Habits, failures: Failures, rng: random.
 
 def _fetch(goal: Goal, beliefs: Beliefs, habits: Habits, failures: Failures, rng: random.Random) -> Plan | None:
     """Take the item where it was seen, or look for it."""
-    done = frozenset[str]() if habits.takes_back else frozenset(beliefs.placed)
-    mistrusted = {
+    mistrusted = frozenset(
         item
         for receptacle, items in beliefs.contents.items()
         for item in items
         if failures.get(f"take {item} from {receptacle}")
-    }
-    found = beliefs.where_is(goal.item, but_not=done | mistrusted)
+    )
+    found = next(iter(beliefs.placed.items()), None) if habits.takes_back else None
+    if found is None or found[0] in mistrusted:
+        found = beliefs.where_is(goal.item, but_not=mistrusted | frozenset(beliefs.placed))
     if found is None:
         return _search(goal.item, beliefs, habits, failures, rng)
     item, receptacle = found

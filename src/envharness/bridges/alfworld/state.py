@@ -1,4 +1,7 @@
-"""What hooks and designers may read of an ALFWorld game: the engine's facts in players' words."""
+"""What hooks and designers may read of an ALFWorld game: the engine's facts in players' words.
+
+It describes the house, not the turn: but for the counter `steps`, a command that changed nothing leaves it as it was.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,6 @@ contents: dict[list[str]] - receptacle to the objects on or in it, seen or not; 
 closed: list[str] - receptacles that are closed now
 open: list[str] - receptacles that can be closed and are open now
 conditions: dict[list[str]] - object to what was done to it, of: clean, hot, cool, sliced, toggled
-last_command: str - the command as the engine got it; empty before the first
-last_feedback: str - the engine's words in answer
-ineffective: bool - whether the last command did nothing
 admissible_commands: list[str] - every command the engine accepts now, to the letter, sorted
 steps: int - commands so far, without those a Stage replayed
 max_steps: int - commands after which the episode is cut off

@@ -82,6 +82,8 @@ class WorkerProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 pass_fds=(theirs.fileno(),),
+                # Every worker orders sets alike, whatever environments and policies make of that order.
+                env={"PYTHONHASHSEED": "0", **os.environ},
                 start_new_session=True,  # so that a group can be ended, and Ctrl-C reaches the driver alone
             )
         except OSError:
