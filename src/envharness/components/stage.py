@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 
@@ -99,7 +100,14 @@ def _fingerprint(env: ActionableEnv) -> str:
     """Digest the state without the keys that may differ between identical runs."""
     volatile = env.capabilities.volatile_state_keys
     state = {key: value for key, value in env.get_env_state().items() if key not in volatile}
-    return hashlib.sha256(orjson.dumps(state, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+    return hashlib.sha256(_written(state)).hexdigest()[:16]
+
+
+def _written(state: JsonDict) -> bytes:
+    try:
+        return orjson.dumps(state, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # an integer of more than 64 bits, which is JSON all the same
+        return json.dumps(state, sort_keys=True).encode()
 
 
 def _spell(action: Action) -> str:

@@ -28,6 +28,7 @@ from envharness.core.types import (
     StepInfo,
     ToolSchema,
 )
+from envharness.rollouts.decisions import why_not_sent
 
 T = TypeVar("T")
 
@@ -95,12 +96,17 @@ class Session:
             step.shown = _copied(self._env.observe())
         elif decision.action is None:
             step.refused = "no action was named"
-            step.shown = self._ask_for_an_action()
+            step.shown = self._answer(f"You named no action. Tools: {', '.join(tool.name for tool in self.tools)}.")
         else:
             # Only a Stage may mark an action as replayed; and the trace keeps a copy that nobody below can edit.
             action = decision.action.model_copy(update={"replayed": False}, deep=True)
             step.action = action.model_copy(deep=True)
-            self._execute(action, step)
+            if reason := why_not_sent(action):
+                step.refused = reason
+                step.shown = self._answer(reason)
+                step.state = self._state_copy()
+            else:
+                self._execute(action, step)
         step.env_seconds = perf_counter() - began
         if step.action is None:
             step.state = self._state_copy()
@@ -143,12 +149,10 @@ class Session:
             return 0.0
         return reward
 
-    def _ask_for_an_action(self) -> Observation:
+    def _answer(self, reason: str) -> Observation:
+        """Return the current observation behind the reason why nothing was done."""
         current = self._env.observe()
-        names = ", ".join(tool.name for tool in self.tools)
-        return Observation(
-            text=f"You named no action. Tools: {names}.\n\n{current.text}", data=_copied_json(current.data)
-        )
+        return Observation(text=f"{reason}\n\n{current.text}", data=_copied_json(current.data))
 
     def _look_at_state(self) -> JsonDict | None:
         """Read the state where somebody wants it, and return it where the trace does."""
