@@ -235,7 +235,7 @@ class _Performance:
 def _to_json(episode: Episode) -> bytes:
     """Serialize an episode; one that cannot be is its environment's fault, which let something else than JSON in."""
     try:
-        return episode.model_dump_json().encode()
+        return episode.model_dump_json(warnings="error").encode()
     except ValueError as error:
         detail = describe(error, doing="the trace is not JSON")
         outcome = Outcome(kind="invalid", reason="environment_error", detail=detail)
