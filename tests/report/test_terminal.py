@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console, RenderableType
 
 from envharness.report.run import load_run
-from envharness.report.terminal import run_tables, task_detail, trajectory_text
+from envharness.report.terminal import common_folder, run_tables, task_detail, trajectory_text
 from envharness.store.database import RunStore
 from report.build_run import episode, step
 
@@ -51,3 +52,11 @@ def test_trajectory_shows_turns_and_loses_its_middle() -> None:
     assert "contract#0 changed observation" in text
     long = episode("task", won=True, steps=[step(number, f"screen {number}.") for number in range(50)])
     assert "... 20 turns cut ..." in printed(trajectory_text(long))
+
+
+@pytest.mark.parametrize(
+    ("names", "folder"),
+    [(["a/b/c", "a/b/d"], "a/b/"), (["a/bc", "a/bd"], "a/"), (["easy-1", "easy-2"], ""), (["a/b"], "a/"), ([], "")],
+)
+def test_what_all_task_names_begin_with_is_not_repeated(names: list[str], folder: str) -> None:
+    assert common_folder(names) == folder

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from envharness.components.stack_file import save_stack
 from envharness.core.errors import ZygoteError
+from envharness.core.spec import MAX_DEPTH, StackSpec
 from envharness.core.trace import Episode
 from envharness.rigger.checks import patiently
 from envharness.rigger.config import RigConfig
@@ -163,3 +167,14 @@ def test_a_sandbox_server_that_fails_is_asked_again_and_then_believed() -> None:
     assert flaky(0) == flaky(2) == "done"
     with pytest.raises(ZygoteError, match="gone"):
         flaky(3)
+
+
+def test_a_stack_that_grew_too_high_is_a_failed_check_and_not_the_end_of_the_run(tmp_path: Path) -> None:
+    tower = StackSpec.environment("rigger.halls:Halls", task="hall-0")
+    for _ in range(MAX_DEPTH):
+        tower = tower.wrap("stage", actions=[])
+    save_stack(tower, tmp_path / "tower.json")
+    settings = config(rounds=1, check_retries=0, stacks=str(tmp_path))
+    result, _ = rigged(settings, Candidate(in_env_actions=[go("walk on")]))
+    assert [check.passed for check in result.rounds[0].checks] == [True, True, False]
+    assert "more than 64 components" in result.rounds[0].feedback

@@ -206,3 +206,14 @@ def test_a_check_that_the_machinery_lost_says_nothing_about_the_candidate() -> N
     assert [entry.verdict for entry in result.rounds] == ["incomplete", "incomplete"]
     assert result.status == "invalid"
     assert result.rounds[0].feedback == "check machinery failed: worker_died: worker 1 ended"
+
+
+def test_every_round_says_what_it_was_written_on() -> None:
+    result, _ = rig_with(5, 4, 0, 3)
+    texts = [entry.diagnosis.text if entry.diagnosis else "" for entry in result.rounds]
+    assert [text[: len("The policy won 5 of 5")] for text in texts] == [
+        "The policy won 5 of 5",
+        "The policy won 4 of 5",
+        "The policy won 0 of 5",
+    ]
+    assert result.diagnosis == result.rounds[0].diagnosis

@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from envharness.core.trace import Episode
+from envharness.core.types import Observation
 from envharness.rigger.checks import DryRun, check_compiles, dry_run
 from envharness.rigger.designers.base import Evidence
 from envharness.rigger.designers.template import choose_templates
 from envharness.rigger.flaws import FLAWS
 from envharness.rigger.templates import LIBRARY, Template
+from envharness.sandbox import open_session
 from rigger.build import CLEAR, FINISH, episode, evidence, mix, step
 
 
@@ -127,3 +129,12 @@ def test_the_page_describes_every_template_and_every_flaw() -> None:
         }
     for flaw in FLAWS:
         assert f"| `{flaw.name}` | {flaw.meaning} |" in page
+
+
+def test_a_cut_list_says_how_much_is_missing_and_keeps_its_place_in_the_sentence() -> None:
+    [cap] = choose_templates(["cap_lists"])
+    candidate = cap.build(seen(cap), 1.0)
+    assert candidate is not None
+    with open_session(candidate.contract_source, seed=0) as session:
+        shown = session.filter_observation(Observation(text="Left (3): 4, 5, 6\nOne, two. Done."), {})
+    assert shown.text == "Left (3): and 3 more\nOne, two. Done."

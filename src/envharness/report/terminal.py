@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -21,6 +22,8 @@ from envharness.rigger.records import Round, TaskResult
 from envharness.store.database import RunStore
 
 NAME_LIMIT = 72
+NAME_WIDTH = 20
+"""Columns of a task's name in a table that must fit into 80."""
 TEXT_LIMIT = 600
 STEPS_SHOWN = 30
 _STYLES = {"accepted": "green", "in_band_already": "cyan", "rejected": "red", "invalid": "yellow"}
@@ -108,11 +111,13 @@ def flaw_table(figures: Figures, declared: Sequence[Weakness] = ()) -> Group:
 def task_table(run: Run) -> Table:
     """Tabulate the tasks: what became of each, and its success rates."""
     table = Table(title="Tasks", title_justify="left")
-    for head in ("task", "status", "before", "after", "re-measured", "weakness", "rounds"):
-        table.add_column(head)
+    table.add_column("task", no_wrap=True, overflow="ellipsis", max_width=NAME_WIDTH)
+    for head in ("status", "before", "after", "fresh", "weakness", "rounds"):
+        table.add_column(head, min_width=8 if head == "status" else len(head))
+    shared = len(common_folder([result.task for result in run.main.results]))
     for result in run.main.results:
         table.add_row(
-            line(result.task),
+            line(result.task[shared:]),
             Text(words(result.status), style=_STYLES[result.status]),
             rate_text(result.baseline),
             rate_text(deciding_measurement(result)),
@@ -121,6 +126,13 @@ def task_table(run: Run) -> Table:
             str(len(result.rounds)),
         )
     return table
+
+
+def common_folder(names: Sequence[str]) -> str:
+    """Return the longest path, up to and with a slash, that all names begin with; empty where there is none."""
+    folders = [name.split("/")[:-1] for name in names]
+    shared = takewhile(lambda parts: len(set(parts)) == 1, zip(*folders, strict=False))
+    return "".join(f"{parts[0]}/" for parts in shared)
 
 
 def task_detail(result: TaskResult, band: Band) -> Group:

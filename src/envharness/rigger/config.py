@@ -107,9 +107,10 @@ class RigConfig(BaseModel):
         matching = [task for task in available if fnmatchcase(task, self.tasks.match)]
         count = self.tasks.count
         if len(matching) < count:
+            first = available[0] if available else "none"
             raise ConfigError(
-                f"tasks: asked for {count}, but {self.environment.id} has {len(matching)} "
-                f"that match {self.tasks.match!r}"
+                f"tasks: asked for {count} that match {self.tasks.match!r}, but of the {len(available)} tasks that "
+                f"{self.environment.id} lists (the first is {first!r}) {len(matching)} do; is its data installed?"
             )
         if self.tasks.order == "sample":
             return sorted(stream(self.seed, "tasks").sample(matching, count))

@@ -121,7 +121,9 @@ def stops_early(episodes: Sequence[Episode], tools: Sequence[ToolSchema]) -> Fin
     lost = [e for e in episodes if e.valid and not e.success]
     hits = [e for e in lost if e.outcome.reason in {"stopped", "ended"}]
     evidence = [
-        _where(e, len(e.steps), len(e.steps), f"ended by the policy's own choice ({e.outcome.reason})") for e in hits
+        _where(e, last, last, f"ended by the policy's own choice ({e.outcome.reason})")
+        for e in hits
+        for last in [max(len(e.steps) - 1, 0)]
     ]
     return Finding(_share(len(hits), len(episodes)), evidence)
 
@@ -130,7 +132,7 @@ def runs_out_of_steps(episodes: Sequence[Episode], tools: Sequence[ToolSchema]) 
     """Loses by using up its turns."""
     del tools
     hits = [e for e in episodes if e.valid and not e.success and e.outcome.reason == "out_of_steps"]
-    evidence = [_where(e, len(e.steps), len(e.steps), "out of steps") for e in hits]
+    evidence = [f"rollout {e.index}: out of steps after {len(e.steps)} turns" for e in hits]
     return Finding(_share(len(hits), len(episodes)), evidence)
 
 

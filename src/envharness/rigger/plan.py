@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 
+from envharness.core.errors import SpecError
 from envharness.core.spec import StackSpec
 from envharness.core.trace import Episode
 from envharness.core.types import Action
@@ -19,7 +20,7 @@ from envharness.rigger.diagnose import diagnose
 from envharness.rigger.objectives import Objective
 from envharness.rigger.observe import TaskView, policy_wins
 from envharness.rigger.probes import probe
-from envharness.rigger.records import Candidate, CheckResult, Direction, Measurement, Round, TaskResult
+from envharness.rigger.records import Candidate, CheckResult, Diagnosis, Direction, Measurement, Round, TaskResult
 from envharness.rigger.seeds import TaskSeeds
 from envharness.rigger.statistics import component_fault, measure
 from envharness.rollouts.job import Limits, RolloutJob
@@ -140,14 +141,17 @@ class TaskPlanner:
             if candidate is None:
                 return evidence, None
             candidate = candidate.model_copy(update={"contract_seed": self.seeds.contract(number, attempt)})
+            diagnosis = self._current_diagnosis(evidence)
             checks = yield from self._check(evidence, candidate, number)
             if not (verdict := verdict_of(checks)):
                 entry, latest = yield from self._validate(evidence, candidate, checks, number)
+                entry = entry.model_copy(update={"diagnosis": diagnosis})
                 return _with(evidence, entry, latest), entry
             failed = next(check for check in checks if not check.passed)
             entry = Round(
                 number=number,
                 candidate=candidate,
+                diagnosis=diagnosis,
                 checks=checks,
                 decision="refine",
                 verdict=verdict,
@@ -200,7 +204,10 @@ class TaskPlanner:
         checks += check_dry_run(candidate, evidence.baseline, unsafe=self.unsafe_hooks)
         if verdict_of(checks):
             return checks
-        stack = candidate.apply(self.view.base_stack)
+        try:
+            stack = candidate.apply(self.view.base_stack)
+        except SpecError as error:
+            return [*checks, CheckResult(id="replays", passed=False, detail=str(error))]
         phase = f"rig/{self.designer_id}/check-{number}"
         idle = self.config.limits.model_copy(update={"max_steps": min(IDLE_TURNS, self.config.limits.max_steps)})
         probes = yield self._probe_batch(
@@ -270,6 +277,13 @@ class TaskPlanner:
             limits=limits or self.config.limits,
             record_states=False,
         )
+
+    def _current_diagnosis(self, evidence: Evidence) -> Diagnosis:
+        """Return what the latest complete rollouts show; those of the baseline until a candidate was measured."""
+        last = next((e for e in reversed(evidence.rounds) if e.measured is not None), None)
+        if last is None or last.measured is None or not last.measured.complete:
+            return evidence.diagnosis
+        return diagnose(evidence.latest, self.view.tools, last.measured, evidence.direction)
 
     def _evidence(self, measured: Measurement, episodes: tuple[Episode, ...], direction: Direction) -> Evidence:
         wins = policy_wins(episodes)

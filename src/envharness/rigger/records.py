@@ -92,6 +92,9 @@ class Round(BaseModel):
 
     number: int
     candidate: Candidate
+    diagnosis: Diagnosis | None = None
+    """What the candidate was written on: the baseline's diagnosis in the first round, later that of the latest rollouts
+    on a candidate."""
     checks: list[CheckResult] = Field(default_factory=list[CheckResult])
     measured: Measurement | None = None
     """None where a free check failed, so that no rollout was paid for."""

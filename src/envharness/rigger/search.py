@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 MIN_GAP = 1 / 256
 """Two magnitudes closer than this are the same for every template."""
+CLIFF_GAP = 1 / 8
+"""Where everything is won at one magnitude and nothing at another this close, there is nothing in between to find."""
+CLIFF_HEIGHT = 0.95
+"""A fall of the success rate that makes a cliff."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,17 @@ def next_magnitude(
     if not strong:
         # Nothing was strong enough yet: move fast towards the end before giving up on the type.
         return largest if largest - low > MIN_GAP else None
+    if high - low <= CLIFF_GAP and _falls_off(history, low, high):
+        return None
     middle = (low + high) / 2
     tried = {round(r.magnitude / MIN_GAP) for r in history}
     return None if high - low <= MIN_GAP or round(middle / MIN_GAP) in tried else middle
+
+
+def _falls_off(history: Sequence[Response], low: float, high: float) -> bool:
+    """Whether all that was measured at the two ends of a bracket differs as much as rates can."""
+    below = [r.success_rate for r in history if r.magnitude == low]
+    above = [r.success_rate for r in history if r.magnitude == high]
+    if not below or not above:
+        return False
+    return max(min(below) - max(above), min(above) - max(below)) >= CLIFF_HEIGHT

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from string import Template as Text
 from textwrap import dedent
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from envharness.core.seeding import derive_seed
 from envharness.rigger.designers.base import Evidence
@@ -74,13 +73,15 @@ def source(text: str, /, *parts: str, **values: Any) -> str:
 
     `text` is the class; each of `values` becomes a constant in capitals, written as a Python literal.
     """
-    constants = "\n".join(f"{name.upper()} = {value!r}" for name, value in values.items())
+    constants = "\n".join(f"{name.upper()} = {_literal(value)}" for name, value in values.items())
     wants_random = any("random." in part for part in (*parts, text))
     head = "import random\n\n" if wants_random else ""
     blocks = [f"{head}{constants}".strip(), *(part.strip() for part in parts), dedent(text).strip()]
     return "\n\n\n".join(block for block in blocks if block) + "\n"
 
 
-def fill(text: str, **values: str) -> str:
-    """Return `text` with its $names replaced."""
-    return Text(text).substitute(values)
+def _literal(value: object) -> str:
+    """Write a value as Python; a list with one item a line."""
+    if not isinstance(value, list) or not value:
+        return repr(cast("object", value))
+    return "[\n" + "".join(f"    {item!r},\n" for item in cast("list[object]", value)) + "]"

@@ -39,13 +39,22 @@ def spared_calls(evidence: Evidence) -> list[str]:
     return sorted({signature(action) for action in rarest})
 
 
+def blockable(evidence: Evidence, spared: list[str]) -> ActionPattern | None:
+    """Return the most used kind of action, narrow ones first, that has calls which are not spared."""
+    taken = [action for episode in evidence.baseline for action in effective_actions(episode)]
+    patterns = [pattern for pattern, _ in usage(evidence.baseline, evidence.tools)]
+    for pattern in sorted(patterns, key=lambda pattern: not pattern.argument):
+        if any(pattern.matches(action) and signature(action) not in spared for action in taken):
+            return pattern
+    return None
+
+
 def build(evidence: Evidence, magnitude: float) -> Candidate | None:
-    """Make `magnitude` the share of different calls of the kind that are refused."""
-    calls = {action.name for episode in evidence.baseline for action in effective_actions(episode)}
-    pattern = leaned_on(evidence)
-    if pattern is None or not calls:
+    """Make `magnitude` the share of different calls of the kind that are refused. None where all calls are spared."""
+    spared = spared_calls(evidence)
+    pattern = blockable(evidence, spared)
+    if pattern is None:
         return None
-    # A tool is the whole game where it is the only one in use; then any of its calls may be blocked.
     text = source(
         _CLASS,
         HITS,
@@ -56,7 +65,7 @@ def build(evidence: Evidence, magnitude: float) -> Candidate | None:
         tool=pattern.tool,
         argument=pattern.argument,
         word=pattern.word,
-        spared=spared_calls(evidence),
+        spared=spared,
     )
     return Candidate(
         contract_source=text,

@@ -32,19 +32,20 @@ class _Contract(Contract):
 '''
 
 _CAP = '''
-def shorten(match):
-    """Leave out the fixed share of the items of a list."""
-    items = match[0].split(", ")
-    kept = [item for place, item in enumerate(items) if not hits(len(items), place)]
-    left_out = len(items) - len(kept)
-    return match[0] if not left_out else ", ".join([*kept, f"and {left_out} more"])
+def shorten(part):
+    """Leave the fixed share of its items out of a part of the text that is a list."""
+    items = part.split(", ")
+    kept = [item.strip() for place, item in enumerate(items) if not hits(len(items), place)]
+    if len(items) < SHORTEST or len(kept) == len(items):
+        return part
+    return f" {', '.join([*kept, f'and {len(items) - len(kept)} more'])}"
 
 
 class _Contract(Contract):
     """Leaves a fixed share of the items out of each list of three or more."""
 
     def filter_observation(self, observation, env_state):
-        text = re.sub(r"[^\\n,:.;]+(?:, [^\\n,.;]+){2,}", shorten, observation.text)
+        text = "".join(shorten(part) for part in re.split(r"([\\n:.;])", observation.text))
         return observation if text == observation.text else Observation(text=text, data={})
 '''
 
@@ -94,7 +95,7 @@ def redact(evidence: Evidence, magnitude: float) -> Candidate:
 
 def cap(evidence: Evidence, magnitude: float) -> Candidate:
     """Leave `magnitude` of the items out of each list."""
-    text = source(_CAP, HITS, key=key_of(evidence, "cap_lists"), share=round(magnitude, 4))
+    text = source(_CAP, HITS, key=key_of(evidence, "cap_lists"), share=round(magnitude, 4), shortest=3)
     why = f"About {magnitude:.0%} of the items of each list are left out: what is not shown has to be looked for."
     return _candidate("cap_lists", f"import re\n{text}", magnitude, why)
 
