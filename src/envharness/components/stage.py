@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from envharness.core.env import ActionableEnv
 from envharness.core.errors import ReplayError, SpecError
 from envharness.core.harness import EnvHarness
+from envharness.core.messages import one_line
 from envharness.core.types import Action, EnvResponse, JsonDict, ResetResponse
 
 _Actions = TypeAdapter(list[Action])
@@ -79,9 +80,7 @@ class Stage(EnvHarness):
             actions = _Actions.validate_python(state["actions"])
             fingerprints = _Fingerprints.validate_python(state.get("fingerprints", {}))
         except ValidationError as error:
-            problem = error.errors()[0]
-            where = ".".join(str(part) for part in problem["loc"])
-            raise SpecError(f"actions and fingerprints: {where}: {problem['msg']}") from error
+            raise SpecError(f"actions and fingerprints: {one_line(error)}") from error
         return cls(inner, actions, fingerprints)
 
 

@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from envharness.core.errors import ConfigError
+from envharness.core.messages import one_line
 from envharness.core.registry import load
 from envharness.core.types import Action, Observation, ToolSchema
 from envharness.core.usage import Usage
@@ -70,4 +71,4 @@ class PolicySpec(BaseModel):
         try:
             self.build(0)
         except (TypeError, ValueError) as error:
-            raise ConfigError(f"policy {self.id!r}: {str(error).splitlines()[0]}") from error
+            raise ConfigError(f"policy {self.id!r}: {one_line(error)}") from error

@@ -9,6 +9,7 @@ from typing import TypeVar
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from envharness.core.errors import StoreError
+from envharness.core.messages import one_line
 from envharness.core.types import JsonDict
 from envharness.report.numbers import Band, Figures, count_rollouts, summarise
 from envharness.rigger.records import RigSummary, TaskResult
@@ -129,6 +130,4 @@ def _parse(model: type[Model], body: JsonDict, what: str) -> Model:
     try:
         return model.model_validate(body)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise StoreError(f"{what} of this run cannot be read: {where}: {first['msg']}") from error
+        raise StoreError(f"{what} of this run cannot be read: {one_line(error)}") from error

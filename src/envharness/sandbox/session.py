@@ -26,6 +26,7 @@ from envharness.core.errors import (
     SpecError,
     ZygoteError,
 )
+from envharness.core.messages import first_problem, printable
 from envharness.core.types import Action, Blocked, EnvResponse, JsonDict, Observation
 from envharness.sandbox.blame import cpu_seconds, describe_end, starved
 from envharness.sandbox.channel import Channel, ChannelClosedError, ChannelDeadlineError
@@ -252,7 +253,7 @@ class HookSession:
 
     def _fault(self, hook: str, reason: str) -> HookFault:
         self._end(f"hook {hook} failed earlier")
-        return HookFault(hook, _one_line(reason[:_REASON_CHARACTERS]))
+        return HookFault(hook, printable(reason[:_REASON_CHARACTERS]))
 
     def _end(self, because: str) -> dict[str, Any] | None:
         """Kill, reap and close, once. How the process ended, {} when not known, None when the zygote is gone."""
@@ -318,10 +319,5 @@ def _first_problem(error: ValidationError | RecursionError) -> tuple[str, str]:
     """Where in the value, and what."""
     if isinstance(error, RecursionError):
         return "the value", "nested too deeply"
-    problem = error.errors(include_url=False, include_input=False)[0]
-    return ".".join(str(part) for part in problem["loc"]) or "the value", problem["msg"]
-
-
-def _one_line(text: str) -> str:
-    """The text with what could move a cursor or break a line spelled out: it comes from the hook."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    place, message = first_problem(error)
+    return place or "the value", message
