@@ -54,7 +54,7 @@ class Stage(EnvHarness):
             _require_ordinary(index, action, response)
             reached.append(_fingerprint(self.inner))
             if expected is not None and (index >= len(expected) or expected[index] != reached[index]):
-                raise ReplayError(index, f"{_spell(action)} led to another state than when this Stage was made")
+                raise ReplayError(index, f"{action} led to another state than when this Stage was made")
         if expected is None:
             self._fingerprints[str(seed)] = reached
         self.inner.notify_replay_complete()
@@ -87,11 +87,11 @@ class Stage(EnvHarness):
 def _require_ordinary(index: int, action: Action, response: EnvResponse) -> None:
     for key in ("refused", "blocked"):
         if reason := response.info.get(key):
-            raise ReplayError(index, f"{_spell(action)} was {key}: {reason}")
+            raise ReplayError(index, f"{action} was {key}: {reason}")
     if response.info.get("ineffective"):
-        raise ReplayError(index, f"{_spell(action)} had no effect: {response.observation.text[:200]!r}")
+        raise ReplayError(index, f"{action} had no effect: {response.observation.text[:200]!r}")
     if response.terminated or response.truncated:
-        raise ReplayError(index, f"{_spell(action)} ended the episode")
+        raise ReplayError(index, f"{action} ended the episode")
 
 
 def _fingerprint(env: ActionableEnv) -> str:
@@ -99,7 +99,3 @@ def _fingerprint(env: ActionableEnv) -> str:
     volatile = env.capabilities.volatile_state_keys
     state = {key: value for key, value in env.get_env_state().items() if key not in volatile}
     return hashlib.sha256(orjson.dumps(state, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
-
-
-def _spell(action: Action) -> str:
-    return f"{action.name}({', '.join(f'{key}={value!r}' for key, value in action.kwargs.items())})"

@@ -5,6 +5,7 @@ All are Pydantic models, plain JSON underneath, so that they can be stored, sent
 
 from __future__ import annotations
 
+import json
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -23,6 +24,12 @@ class Action(BaseModel):
     replayed: bool = Field(default=False, exclude_if=lambda replayed: not replayed)
     """True while a Stage replays the action. Set by the Stage alone: an engine clears it on what a policy sends."""
 
+    def __str__(self) -> str:
+        """Write the action as a call with JSON values: `combine(left="8", right=3)`."""
+        # The standard library's encoder, because arguments may hold integers of more than 64 bits.
+        values = {key: json.dumps(value, ensure_ascii=False, default=repr) for key, value in self.kwargs.items()}
+        return f"{self.name}({', '.join(f'{key}={value}' for key, value in values.items())})"
+
 
 class Blocked(BaseModel):
     """What `filter_action` returns to refuse an action. The environment is left untouched."""
@@ -39,6 +46,10 @@ class Observation(BaseModel):
 
     text: str
     data: dict[str, JsonValue] = Field(default_factory=dict)
+
+    def below(self, notice: str) -> Observation:
+        """Return a copy with `notice` above the text: how a call that did nothing is answered."""
+        return Observation(text=f"{notice}\n\n{self.text}", data=dict(self.data))
 
 
 class ResetResponse(BaseModel):
