@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 
-import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from envharness.core.canonical import digest
 from envharness.core.env import ActionableEnv
 from envharness.core.errors import ReplayError, SpecError
 from envharness.core.harness import EnvHarness
@@ -98,4 +97,4 @@ def _fingerprint(env: ActionableEnv) -> str:
     """Digest the state without the keys that may differ between identical runs."""
     volatile = env.capabilities.volatile_state_keys
     state = {key: value for key, value in env.get_env_state().items() if key not in volatile}
-    return hashlib.sha256(orjson.dumps(state, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+    return digest(state, 16)

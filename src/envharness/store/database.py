@@ -13,11 +13,12 @@ from typing import Self, cast
 
 from pydantic import JsonValue, ValidationError
 
+from envharness.core.canonical import canonical_json
 from envharness.core.errors import ConfigChangedError, StoreError
 from envharness.core.messages import one_line
 from envharness.core.trace import Episode
 from envharness.core.types import JsonDict
-from envharness.store.canonical import canonical_json, episode_content, record_content
+from envharness.store.content import episode_content, record_content
 from envharness.store.lock import RunLock
 from envharness.store.schema import DATABASE_FILE, open_for_reading, open_for_writing, store_errors, sync_commits
 
