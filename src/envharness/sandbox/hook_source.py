@@ -14,12 +14,10 @@ from types import CodeType, TracebackType
 from typing import Any
 
 from envharness.sandbox.hook_scope import CONTRACT_CLASSES, SCOPE, ContractHooks
-from envharness.sandbox.protocol import HOOKS
+from envharness.sandbox.protocol import HOOKS, REASON_CHARACTERS
 
 FILE_NAME = "<hook>"
 MODULE_NAME = "hook"
-REASON_CHARACTERS = 2000
-"""A fault's reason is cut to this length."""
 
 ALLOWED_IMPORTS = (
     "re",

@@ -41,12 +41,12 @@ from envharness.sandbox.protocol import (
     LOAD,
     MODIFY_TRANSITION,
     READY_ID,
+    REASON_CHARACTERS,
     RESTART,
     FrameError,
     pack_frame,
 )
 
-_REASON_CHARACTERS = 2000
 _DEATH_SECONDS = 5.0
 
 
@@ -253,7 +253,7 @@ class HookSession:
 
     def _fault(self, hook: str, reason: str) -> HookFault:
         self._end(f"hook {hook} failed earlier")
-        return HookFault(hook, printable(reason[:_REASON_CHARACTERS]))
+        return HookFault(hook, printable(reason[:REASON_CHARACTERS]))
 
     def _end(self, because: str) -> dict[str, Any] | None:
         """Kill, reap and close, once. How the process ended, {} when not known, None when the zygote is gone."""
