@@ -35,6 +35,7 @@ class Stage(EnvHarness):
         self,
         inner: ActionableEnv,
         actions: Sequence[Action | Mapping[str, Any]],
+        *,
         fingerprints: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         super().__init__(inner)
@@ -80,7 +81,7 @@ class Stage(EnvHarness):
             fingerprints = _Fingerprints.validate_python(state.get("fingerprints", {}))
         except ValidationError as error:
             raise SpecError(f"actions and fingerprints: {one_line(error)}") from error
-        return cls(inner, actions, fingerprints)
+        return cls(inner, actions, fingerprints=fingerprints)
 
 
 def _require_ordinary(index: int, action: Action, response: EnvResponse) -> None:
