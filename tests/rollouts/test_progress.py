@@ -65,8 +65,9 @@ def test_text_from_a_trace_steers_nothing(stream: type[io.StringIO]) -> None:
     assert "[bold]x[/]" in text
 
 
-def test_silence() -> None:
+def test_silence(capfd: pytest.CaptureFixture[str]) -> None:
     with SilentProgress() as progress:
         progress.begin("x", 1)
         progress.advance()
         progress.say("x")
+    assert capfd.readouterr() == ("", "")
