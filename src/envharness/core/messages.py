@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
+_PLACE_PARTS = 6
+"""Parts of a path that a message names: in a deeply nested value, the rest helps nobody."""
+
 
 def first_problem(error: ValidationError) -> tuple[str, str]:
     """Return the place and the message of a validation's first problem.
@@ -11,7 +14,7 @@ def first_problem(error: ValidationError) -> tuple[str, str]:
     The place is a dotted path such as `actions.0.name`, empty where the value as a whole is wrong.
     """
     problem = error.errors(include_url=False, include_input=False)[0]
-    return ".".join(str(part) for part in problem["loc"]), problem["msg"]
+    return ".".join(str(part) for part in problem["loc"][:_PLACE_PARTS]), problem["msg"]
 
 
 def one_line(error: BaseException) -> str:
