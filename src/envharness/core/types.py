@@ -20,7 +20,7 @@ class Action(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str
-    kwargs: dict[str, JsonValue] = Field(default_factory=dict)
+    kwargs: JsonDict = Field(default_factory=dict)
     replayed: bool = Field(default=False, exclude_if=lambda replayed: not replayed)
     """True while a Stage replays the action. Set by the Stage alone: an engine clears it on what a policy sends."""
 
@@ -45,7 +45,7 @@ class Observation(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     text: str
-    data: dict[str, JsonValue] = Field(default_factory=dict)
+    data: JsonDict = Field(default_factory=dict)
 
     def below(self, notice: str) -> Observation:
         """Return a copy with `notice` above the text: how a call that did nothing is answered."""
@@ -56,7 +56,7 @@ class ResetResponse(BaseModel):
     """What `reset` returns."""
 
     observation: Observation
-    info: dict[str, JsonValue] = Field(default_factory=dict)
+    info: JsonDict = Field(default_factory=dict)
 
 
 class EnvResponse(BaseModel):
@@ -72,7 +72,7 @@ class EnvResponse(BaseModel):
     reward: float = 0.0
     terminated: bool = False
     truncated: bool = False
-    info: dict[str, JsonValue] = Field(default_factory=dict)
+    info: JsonDict = Field(default_factory=dict)
 
 
 class EvaluationResult(BaseModel):
@@ -80,7 +80,7 @@ class EvaluationResult(BaseModel):
 
     success: bool
     score: float = Field(ge=0.0, le=1.0)
-    metrics: dict[str, JsonValue] = Field(default_factory=dict)
+    metrics: JsonDict = Field(default_factory=dict)
 
 
 class StepInfo(BaseModel):
@@ -88,8 +88,8 @@ class StepInfo(BaseModel):
 
     action: Action
     response: EnvResponse
-    state_before: dict[str, JsonValue]
-    state_after: dict[str, JsonValue]
+    state_before: JsonDict
+    state_after: JsonDict
     step: int
     """0-based number of the step in the episode."""
 
@@ -99,7 +99,7 @@ class ToolSchema(BaseModel):
 
     name: str
     description: str = ""
-    parameters: dict[str, JsonValue] = Field(default_factory=dict)
+    parameters: JsonDict = Field(default_factory=dict)
 
 
 class Capabilities(BaseModel):

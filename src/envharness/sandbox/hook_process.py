@@ -68,7 +68,7 @@ class HookServer:
             request: dict[str, Any] = orjson.loads(body)
             self._running = request["op"]
             return self._encode(self._operations[self._running](request))
-        except BaseException as error:  # noqa: BLE001 - hook source may raise anything, SystemExit included
+        except BaseException as error:  # noqa: BLE001  hook source may raise anything, SystemExit included
             return self._fault(error)
 
     def _encode(self, reply: Reply) -> bytes:
@@ -82,7 +82,7 @@ class HookServer:
             reason = describe_exception(error, self._source)
             clean = reason.encode("utf-8", "replace").decode("utf-8")
             return orjson.dumps({"fault": {"hook": self._running, "reason": clean}})
-        except BaseException:  # noqa: BLE001 - out of memory while reporting that it is out of memory
+        except BaseException:  # noqa: BLE001  out of memory while reporting that it is out of memory
             return _NO_MEMORY
 
     def _load(self, request: dict[str, Any]) -> Reply:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -230,17 +230,18 @@ class HookSession:
 
     def _read_reply(self, hook: str, body: bytes) -> dict[str, Any]:
         try:
-            reply = orjson.loads(body)
+            decoded = orjson.loads(body)
         except orjson.JSONDecodeError as error:
             raise self._fault(hook, f"sent what is not JSON: {error}") from error
-        if not isinstance(reply, dict) or len(reply) != 1:  # pyright: ignore[reportUnknownArgumentType] - JSON
+        reply = cast("dict[str, Any]", decoded) if isinstance(decoded, dict) else {}
+        if len(reply) != 1:
             raise self._fault(hook, "sent a reply of no known form")
-        fault = reply.get("fault")  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
-        if isinstance(fault, dict):
-            named = fault.get("hook")  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
+        if isinstance(reply.get("fault"), dict):
+            fault: dict[str, Any] = reply["fault"]
+            named = fault.get("hook")
             where = str(named) if named in (*HOOKS, LOAD) else hook
-            raise self._fault(where, str(fault.get("reason")))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType] - JSON
-        return reply  # pyright: ignore[reportUnknownVariableType] - JSON
+            raise self._fault(where, str(fault.get("reason")))
+        return reply
 
     def _parse(self, hook: str, reply: dict[str, Any], key: str, model: type[_Model]) -> _Model:
         try:

@@ -104,7 +104,7 @@ class EnvState(StateView):
 def as_view(value: Any) -> Any:
     """`value` with every dict on the way of lists replaced by a view; deeper dicts follow when they are read."""
     if type(value) is dict:
-        return StateView(value)  # pyright: ignore[reportUnknownArgumentType] - decoded JSON
+        return StateView(value)  # pyright: ignore[reportUnknownArgumentType]  decoded JSON
     if type(value) is list:
-        return ListView(as_view(item) for item in value)  # pyright: ignore[reportUnknownVariableType] - decoded JSON
+        return ListView(as_view(item) for item in value)  # pyright: ignore[reportUnknownVariableType]  decoded JSON
     return value
