@@ -9,11 +9,12 @@ from typing import Literal
 
 import pytest
 
+from envharness.core.canonical import canonical_json
 from envharness.core.registry import register
 from envharness.core.spec import StackSpec
 from envharness.rollouts.engine import Backend, Engine, make_engine
 from envharness.rollouts.job import RolloutJob
-from envharness.store.canonical import canonical_json, episode_content
+from envharness.store.content import episode_content
 from rollouts.hostile import WIN, job, kitchen, script
 from rollouts.processes import workers_of
 

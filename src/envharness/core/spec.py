@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from envharness.core.errors import EnvHarnessError, PluginError, SchemaVersionError, SpecError, UnknownIdError
+from envharness.core.messages import first_problem, one_line
 from envharness.core.registry import load
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class ChainedNode(BaseModel):
 
 
 StackNode = Annotated[EnvironmentNode | WrappedNode | ChainedNode, Field(discriminator="kind")]
+_Model = TypeVar("_Model", bound=BaseModel)
 _KINDS: dict[str, type[EnvironmentNode | WrappedNode | ChainedNode]] = {
     "environment": EnvironmentNode,
     "wrapped": WrappedNode,
@@ -72,7 +74,8 @@ class StackSpec(BaseModel):
     @classmethod
     def environment(cls, id: str, **options: Any) -> StackSpec:  # noqa: A002  the word the files use
         """Return the stack that is a bare environment."""
-        return cls.from_data({"schema_version": 2, "stack": {"kind": "environment", "id": id, "options": options}})
+        node = {"kind": "environment", "id": id, "options": options}
+        return cls.from_data({"schema_version": SCHEMA_VERSION, "stack": node})
 
     def wrap(self, component: str, **state: Any) -> StackSpec:
         """Return this stack with one more component around it."""
@@ -120,7 +123,7 @@ def make(id: str, /, **options: Any) -> ActionableEnv:  # noqa: A002  the word t
     return StackSpec.environment(id, **options).build()
 
 
-def _read_node(data: object, place: str, depth: int) -> EnvironmentNode | WrappedNode | ChainedNode:
+def _read_node(data: object, place: str, depth: int) -> StackNode:
     if depth > MAX_DEPTH:
         raise SpecError(f"more than {MAX_DEPTH} components one above the other", place=place)
     if not isinstance(data, dict):
@@ -142,19 +145,15 @@ def _read_node(data: object, place: str, depth: int) -> EnvironmentNode | Wrappe
     return _validated(_KINDS[str(kind)], fields, place)
 
 
-def _validated(
-    model: type[EnvironmentNode | WrappedNode | ChainedNode], fields: dict[str, object], place: str
-) -> EnvironmentNode | WrappedNode | ChainedNode:
+def _validated(model: type[_Model], fields: dict[str, object], place: str) -> _Model:
     try:
         return model.model_validate(fields)
     except ValidationError as error:
-        first = error.errors()[0]
-        # JSON-value errors end in the tags of a union ("list", "dict"); the first unambiguous part is the key.
-        where = ".".join(str(part) for part in first["loc"])
-        raise SpecError(first["msg"], place=f"{place}.{where}") from error
+        where, message = first_problem(error)
+        raise SpecError(message, place=f"{place}.{where}") from error
 
 
-def _read_older(fields: dict[str, object]) -> EnvironmentNode | WrappedNode | ChainedNode:
+def _read_older(fields: dict[str, object]) -> StackNode:
     """Read the checkpoint form of schema version 1: an environment and a list of components, innermost first."""
     env = fields.get("env")
     if not isinstance(env, dict):
@@ -186,7 +185,7 @@ def _older_state(component: str, state: object, place: str) -> dict[str, object]
     return {new_key: cast("dict[str, object]", state)[key]}
 
 
-def _build(node: EnvironmentNode | WrappedNode | ChainedNode, place: str) -> ActionableEnv:
+def _build(node: StackNode, place: str) -> ActionableEnv:
     if isinstance(node, EnvironmentNode):
         return _build_environment(node, place)
     if isinstance(node, WrappedNode):
@@ -209,7 +208,7 @@ def _build(node: EnvironmentNode | WrappedNode | ChainedNode, place: str) -> Act
         raise SpecError(str(error), place=f"{place}.component") from error
     except (SpecError, TypeError, ValidationError) as error:
         _close_all(built)
-        raise SpecError(_first_line(error), place=f"{place}.state") from error
+        raise SpecError(one_line(error), place=f"{place}.state") from error
 
 
 def _build_environment(node: EnvironmentNode, place: str) -> ActionableEnv:
@@ -221,7 +220,7 @@ def _build_environment(node: EnvironmentNode, place: str) -> ActionableEnv:
         env: ActionableEnv
         env = bridge(**node.options) if node.state is None else bridge.from_state(node.state, **node.options)
     except (TypeError, ValidationError) as error:
-        raise SpecError(f"environment {node.id!r}: {_first_line(error)}", place=f"{place}.options") from error
+        raise SpecError(f"environment {node.id!r}: {one_line(error)}", place=f"{place}.options") from error
     env._node = node  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  recorded here and nowhere else
     return env
 
@@ -229,10 +228,3 @@ def _build_environment(node: EnvironmentNode, place: str) -> ActionableEnv:
 def _close_all(envs: list[ActionableEnv]) -> None:
     for env in envs:
         env.close()
-
-
-def _first_line(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
-    return str(error).splitlines()[0]

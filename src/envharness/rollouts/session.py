@@ -144,11 +144,8 @@ class Session:
         return reward
 
     def _ask_for_an_action(self) -> Observation:
-        current = self._env.observe()
         names = ", ".join(tool.name for tool in self.tools)
-        return Observation(
-            text=f"You named no action. Tools: {names}.\n\n{current.text}", data=_copied_json(current.data)
-        )
+        return _copied(self._env.observe()).below(f"You named no action. Tools: {names}.")
 
     def _look_at_state(self) -> JsonDict | None:
         """Read the state where somebody wants it, and return it where the trace does."""
