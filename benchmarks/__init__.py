@@ -11,6 +11,7 @@ BENCHMARKS = {
     "alfworld": "benchmarks.alfworld",
     "isolation": "benchmarks.isolation",
     "layers": "benchmarks.layers",
+    "startup": "benchmarks.startup",
     "store": "benchmarks.store",
 }
 """Name → module, imported when the benchmark is run."""

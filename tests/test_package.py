@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.metadata
 import inspect
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import envharness
 from envharness.core import errors
@@ -67,3 +70,17 @@ def test_every_error_survives_the_way_home_from_a_worker() -> None:
 def test_imports_go_downward_only() -> None:
     run = subprocess.run([Path(sys.executable).parent / "lint-imports"], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout
+
+
+def test_the_core_install_is_at_most_twenty_packages() -> None:
+    """The closure of the dependencies that hold here without any extra."""
+    found, waiting = set[str](), ["envharness"]
+    while waiting:
+        name = canonicalize_name(waiting.pop())
+        if name not in found:
+            found.add(name)
+            requirements = [Requirement(text) for text in importlib.metadata.requires(name) or []]
+            waiting += [
+                need.name for need in requirements if need.marker is None or need.marker.evaluate({"extra": ""})
+            ]
+    assert len(found) <= 20, sorted(found)

@@ -74,7 +74,8 @@ def test_another_state_than_when_it_was_made_is_an_error() -> None:
     assert list(state) == ["1"]
     digests = state["1"]
     assert isinstance(digests, list)
-    drifted = Stage(Kitchen(), HIDE, {"1": [*[str(digest) for digest in digests[:2]], "0" * 16, str(digests[3])]})
+    changed = {"1": [*[str(digest) for digest in digests[:2]], "0" * 16, str(digests[3])]}
+    drifted = Stage(Kitchen(), HIDE, fingerprints=changed)
     drifted.reset(seed=2)  # another seed is another world: recorded, not compared
     with pytest.raises(ReplayError, match="led to another state") as caught:
         drifted.reset(seed=1)

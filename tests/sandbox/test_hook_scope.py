@@ -13,13 +13,13 @@ from envharness.core.types import Action, Blocked, EnvResponse, JsonDict, Observ
 from envharness.sandbox import HookLimits, open_session, stop_zygote
 from envharness.sandbox.hook_scope import bash_command, failed, is_submission
 from envharness.sandbox.hook_source import ALLOWED_IMPORTS
-from envharness.sandbox.state_view import EnvState, Episode, StateView
+from envharness.sandbox.state_view import EnvState, HookMemory, StateView
 
 STATE: JsonDict = {"room": {"name": "hall", "items": [{"id": 1}, [{"id": 2}]]}, "steps": 3, "get": "a key"}
 
 
-def view(episode: Episode | None = None) -> EnvState:
-    return EnvState(copy.deepcopy(STATE), episode or Episode())
+def view(memory: HookMemory | None = None) -> EnvState:
+    return EnvState(copy.deepcopy(STATE), memory or HookMemory())
 
 
 def say(body: str, *, seed: int = 1, state: JsonDict | None = None, calls: int = 1) -> list[str]:
@@ -62,15 +62,15 @@ def test_a_missing_attribute_names_the_known_ones() -> None:
 
 
 def test_extras_last_and_the_rest_does_not() -> None:
-    episode = Episode()
-    first = view(episode)
+    memory = HookMemory()
+    first = view(memory)
     first.extras["seen"] = 1
     first.steps = 99
-    second = view(episode)
+    second = view(memory)
     assert second.extras == second["extras"] == second.get("extras") == {"seen": 1}
     assert second.steps == 3
     second.extras = {"new": 2}
-    assert view(episode).extras == {"new": 2}
+    assert view(memory).extras == {"new": 2}
 
 
 def test_extras_and_attributes_last_across_calls_in_the_hook_process() -> None:

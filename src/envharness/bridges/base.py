@@ -104,6 +104,4 @@ class Bridge(ActionableEnv):
 
     def _refuse(self, reason: str) -> EnvResponse:
         """Answer a call that was not understood: nothing happened, and the policy learns why."""
-        current = self._look()
-        shown = Observation(text=f"{reason}\n\n{current.text}", data=current.data)
-        return EnvResponse(observation=shown, info={"refused": reason})
+        return EnvResponse(observation=self._look().below(reason), info={"refused": reason})

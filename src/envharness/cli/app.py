@@ -29,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
     epilog="Exit codes: 0 done, 1 check failed, 2 wrong use, 3 environment, 4 component, 5 machinery, 6 no sandbox, "
-    "7 run folder, 130 interrupted. ENVHARNESS_DEBUG=1 or --debug shows tracebacks.",
+    "7 run folder, 130 interrupted, 143 terminated. ENVHARNESS_DEBUG=1 or --debug shows tracebacks.",
 )
 app.command("envs")(envs.envs)
 app.command("check")(check.check)

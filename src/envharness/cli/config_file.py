@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from envharness.core.errors import ConfigError
+from envharness.core.messages import one_line
 
 Model = TypeVar("Model", bound=BaseModel)
 Lines = dict[tuple[str | int, ...], int]
@@ -58,7 +59,7 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], Lines]:
         line = error.problem_mark.line + 1 if error.problem_mark else "?"
         raise ConfigError(f"{path}, line {line}: not YAML: {error.problem}") from error
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML: {str(error).splitlines()[0]}") from error
+        raise ConfigError(f"{path}: not YAML: {one_line(error)}") from error
     except ValueError as error:  # a date or a number that Python cannot hold
         raise ConfigError(f"{path}: a value cannot be read: {error}") from error
     except RecursionError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import as_file, files
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,8 +21,6 @@ def demo(
     as_json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:
     """Turn frozen 24-game puzzles, always won or never won, into tasks that their policy wins about half the time."""
-    from pathlib import Path
-
     from envharness.cli.rigging import RigFile, carry_out, print_run
 
     overrides = {"run_dir": run_dir, "tasks.count": tasks, "seed": seed, "engine.workers": workers}

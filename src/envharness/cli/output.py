@@ -10,6 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from envharness.core.messages import printable
+
 
 def console() -> Console:
     """Return a console for results."""
@@ -17,13 +19,13 @@ def console() -> Console:
 
 
 def say(text: str) -> None:
-    """Print one line about progress on standard error."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(text))
+    """Print one line about progress on standard error. `text` may come from a trace: nothing in it acts."""
+    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(printable(text)))
 
 
 def failure(message: str, *, hint: str = "") -> None:
     """Print the one line of an error. `message` may hold anything: it is not markup, and cannot break the line."""
-    line = " ".join(message.split())
+    line = printable(" ".join(message.split()))
     Console(stderr=True, highlight=False, soft_wrap=True).print(
         Text.assemble(("error: ", "bold red"), line, (f" ({hint})" if hint else "", "dim"))
     )

@@ -22,7 +22,7 @@ def rig(
     *,
     resume: Annotated[bool, typer.Option("--resume/--no-resume", help="Go on with a run in the folder.")] = True,
     unsafe_hooks: Annotated[
-        bool, typer.Option("--unsafe-hooks", help="Run hooks without confinement where this system offers none.")
+        bool, typer.Option("--unsafe-hooks", help="Run hooks without confinement, whatever this system offers.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:

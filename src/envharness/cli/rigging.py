@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,7 +15,7 @@ from envharness.rigger.config import RigConfig
 from envharness.rigger.loop import rig
 from envharness.rigger.records import RigSummary
 from envharness.rigger.stacks import stacks_digest
-from envharness.rollouts.engine import make_engine
+from envharness.rollouts.engine import RETRIES, Backend, make_engine
 from envharness.rollouts.progress import make_progress
 from envharness.sandbox import require_sandbox
 from envharness.store.database import RunStore
@@ -29,10 +28,10 @@ class EngineConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    backend: Literal["inline", "pool"] = "pool"
+    backend: Backend = "pool"
     workers: int | None = Field(default=None, ge=1, le=1024)
     """Worker processes; None is one a core."""
-    retries: int = Field(default=2, ge=0, le=20)
+    retries: int = Field(default=RETRIES, ge=0, le=20)
     """Attempts beyond the first for an episode that the machinery lost."""
 
 

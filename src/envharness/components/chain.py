@@ -299,9 +299,7 @@ class Chain(ActionableEnv):
         return f"{action.name!r} {where}; {here}, whose tools are: {', '.join(self._tools.of_segment(play.active))}"
 
     def _refused(self, reason: str) -> EnvResponse:
-        current = self.observe()
-        shown = Observation(text=f"{reason}\n\n{current.text}", data=current.data)
-        return EnvResponse(observation=shown, info={"refused": reason})
+        return EnvResponse(observation=self.observe().below(reason), info={"refused": reason})
 
     def _act(self, play: _Play, action: Action) -> EnvResponse:
         response = self._segments[play.active].step(self._translated(action, play.active))

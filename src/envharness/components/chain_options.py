@@ -11,6 +11,7 @@ from envharness.components.handoff import Handoff
 from envharness.components.routers import Router, Serial
 from envharness.components.tool_union import ToolClashes
 from envharness.core.errors import SpecError
+from envharness.core.messages import first_problem
 
 
 class ChainOptions(BaseModel):
@@ -36,5 +37,5 @@ class ChainOptions(BaseModel):
         try:
             return cls.model_validate(options)
         except ValidationError as error:
-            problem = error.errors()[0]
-            raise SpecError(problem["msg"], place=".".join(str(part) for part in problem["loc"])) from error
+            place, message = first_problem(error)
+            raise SpecError(message, place=place) from error

@@ -70,12 +70,12 @@ class Contract(EnvHarness):
             if isinstance(verdict, Blocked):
                 self._event("blocked", "filter_action", verdict.reason)
                 # The environment is untouched, so what is shown already is still the current observation.
-                return EnvResponse(observation=_prefixed(verdict.reason, shown), info={"blocked": verdict.reason})
+                return EnvResponse(observation=shown.below(verdict.reason), info={"blocked": verdict.reason})
             action = self._rewritten(action, verdict)
         response = self.inner.step(action)
         if not_executed := response.info.get("refused") or response.info.get("blocked"):
             # Nothing happened below, so no hook runs; the observation must not slip past f_O all the same.
-            return response.model_copy(update={"observation": _prefixed(str(not_executed), shown)})
+            return response.model_copy(update={"observation": shown.below(str(not_executed))})
         if AFTER & session.overridden:
             proposed = session.after_transition(action, response, self.inner.get_env_state())
             response = self._admit(response, proposed, "+".join(sorted(AFTER & session.overridden)))
@@ -135,9 +135,7 @@ class Contract(EnvHarness):
     def _rewritten(self, asked: Action, proposed: Action) -> Action:
         action = proposed.model_copy(update={"replayed": asked.replayed})
         if action != asked:
-            self._event(
-                "rewrote_action", "filter_action", f"{asked.name} {asked.kwargs} -> {action.name} {action.kwargs}"
-            )
+            self._event("rewrote_action", "filter_action", f"{asked} -> {action}")
         return action
 
     def _admit(self, real: EnvResponse, proposed: EnvResponse, hook: str) -> EnvResponse:
@@ -190,7 +188,3 @@ class Contract(EnvHarness):
             self._session.close()
             self._session = None
         self._shown = None
-
-
-def _prefixed(reason: str, current: Observation) -> Observation:
-    return Observation(text=f"{reason}\n\n{current.text}", data=dict(current.data))

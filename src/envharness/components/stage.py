@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 
-import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from envharness.core.canonical import digest
 from envharness.core.env import ActionableEnv
 from envharness.core.errors import ReplayError, SpecError
 from envharness.core.harness import EnvHarness
+from envharness.core.messages import one_line
 from envharness.core.types import Action, EnvResponse, JsonDict, ResetResponse
 
 _Actions = TypeAdapter(list[Action])
@@ -36,6 +35,7 @@ class Stage(EnvHarness):
         self,
         inner: ActionableEnv,
         actions: Sequence[Action | Mapping[str, Any]],
+        *,
         fingerprints: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         super().__init__(inner)
@@ -54,7 +54,7 @@ class Stage(EnvHarness):
             _require_ordinary(index, action, response)
             reached.append(_fingerprint(self.inner))
             if expected is not None and (index >= len(expected) or expected[index] != reached[index]):
-                raise ReplayError(index, f"{_spell(action)} led to another state than when this Stage was made")
+                raise ReplayError(index, f"{action} led to another state than when this Stage was made")
         if expected is None:
             self._fingerprints[str(seed)] = reached
         self.inner.notify_replay_complete()
@@ -80,35 +80,22 @@ class Stage(EnvHarness):
             actions = _Actions.validate_python(state["actions"])
             fingerprints = _Fingerprints.validate_python(state.get("fingerprints", {}))
         except ValidationError as error:
-            problem = error.errors()[0]
-            where = ".".join(str(part) for part in problem["loc"])
-            raise SpecError(f"actions and fingerprints: {where}: {problem['msg']}") from error
-        return cls(inner, actions, fingerprints)
+            raise SpecError(f"actions and fingerprints: {one_line(error)}") from error
+        return cls(inner, actions, fingerprints=fingerprints)
 
 
 def _require_ordinary(index: int, action: Action, response: EnvResponse) -> None:
     for key in ("refused", "blocked"):
         if reason := response.info.get(key):
-            raise ReplayError(index, f"{_spell(action)} was {key}: {reason}")
+            raise ReplayError(index, f"{action} was {key}: {reason}")
     if response.info.get("ineffective"):
-        raise ReplayError(index, f"{_spell(action)} had no effect: {response.observation.text[:200]!r}")
+        raise ReplayError(index, f"{action} had no effect: {response.observation.text[:200]!r}")
     if response.terminated or response.truncated:
-        raise ReplayError(index, f"{_spell(action)} ended the episode")
+        raise ReplayError(index, f"{action} ended the episode")
 
 
 def _fingerprint(env: ActionableEnv) -> str:
     """Digest the state without the keys that may differ between identical runs."""
     volatile = env.capabilities.volatile_state_keys
     state = {key: value for key, value in env.get_env_state().items() if key not in volatile}
-    return hashlib.sha256(_written(state)).hexdigest()[:16]
-
-
-def _written(state: JsonDict) -> bytes:
-    try:
-        return orjson.dumps(state, option=orjson.OPT_SORT_KEYS)
-    except TypeError:  # an integer of more than 64 bits, which is JSON all the same
-        return json.dumps(state, sort_keys=True).encode()
-
-
-def _spell(action: Action) -> str:
-    return f"{action.name}({', '.join(f'{key}={value!r}' for key, value in action.kwargs.items())})"
+    return digest(state, 16)

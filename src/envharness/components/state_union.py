@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from envharness.core.errors import SpecError
+from envharness.core.state_schema import StateKey, parse_state_schema
 from envharness.core.types import JsonDict
 
 CHAIN_KEY = "chain"
-_HEADER = re.compile(r"^(?P<name>\w+)(?P<optional>\?)?: (?P<type>[^-]+?)(?: - (?P<meaning>.*))?$")
 _CHAIN_LINES = """\
 chain: dict[any] - where the chain of tasks stands
     segment: int - 0-based index of the task that is played; the other keys are that task's own
     segments: int - how many tasks there are
     visited: list[int] - the tasks started so far
     inner: dict[any] - the same of a chain inside the active task; absent where there is none"""
-
-
-@dataclass
-class _Key:
-    type: str
-    optional: bool
-    meaning: str
-    prose: list[str] = field(default_factory=list[str])
 
 
 def with_chain(state: JsonDict, *, segment: int, segments: int, visited: Sequence[int]) -> JsonDict:
@@ -48,14 +38,17 @@ def without_chain(state: JsonDict) -> tuple[int, JsonDict]:
 
 
 def merged_schema(texts: Sequence[str]) -> str:
-    """Return the description of the state of a chain whose segments describe theirs by `texts`."""
-    parsed = [_parse(text) for text in texts]
+    """Return the description of the state of a chain whose segments describe theirs by `texts`.
+
+    Raises SpecError naming a line that does not follow the form.
+    """
+    parsed = [parse_state_schema(text) for text in texts]
     names = [name for keys in parsed for name in keys if name != CHAIN_KEY]
     lines = [line for name in dict.fromkeys(names) for line in _lines(name, parsed)]
     return "\n".join([*lines, _CHAIN_LINES])
 
 
-def _lines(name: str, parsed: Sequence[dict[str, _Key]]) -> list[str]:
+def _lines(name: str, parsed: Sequence[dict[str, StateKey]]) -> list[str]:
     having = {number: keys[name] for number, keys in enumerate(parsed, start=1) if name in keys}
     versions = list(having.values())
     kinds = " | ".join(dict.fromkeys(key.type for key in versions))
@@ -66,16 +59,3 @@ def _lines(name: str, parsed: Sequence[dict[str, _Key]]) -> list[str]:
         meaning = "; ".join(f"task {number}: {key.meaning or key.type}" for number, key in having.items())
         prose = [line for key in versions for line in key.prose]
     return [f"{name}{optional}: {kinds}" + (f" - {meaning}" if meaning else ""), *dict.fromkeys(prose)]
-
-
-def _parse(text: str) -> dict[str, _Key]:
-    keys: dict[str, _Key] = {}
-    current: _Key | None = None
-    for line in text.splitlines():
-        match = _HEADER.match(line)
-        if match is not None:
-            current = _Key(match["type"], match["optional"] is not None, match["meaning"] or "")
-            keys[match["name"]] = current
-        elif current is not None and line.strip():
-            current.prose.append(line)
-    return keys

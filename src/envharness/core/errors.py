@@ -2,7 +2,7 @@
 
 EnvHarnessError                 base; `exit_code` is what the command line ends with
 ├── ConfigError           (2)   a configuration file or flag is wrong; names the key or line
-├── UnknownIdError        (2)   no environment, component, policy, designer or task of that name
+├── UnknownIdError        (2)   nothing is registered, or in a run, under that name
 ├── PluginError           (2)   a registered name exists but cannot be imported
 ├── SpecError             (2)   a stack, checkpoint or state is malformed; names the place
 │   └── SchemaVersionError      written by a version this one cannot read
@@ -16,7 +16,6 @@ EnvHarnessError                 base; `exit_code` is what the command line ends 
 │   ├── HookFault               hook source raised, hung, lied or died
 │   └── ReplayError             a Stage's action was refused, blocked, ended the episode or drifted
 ├── MachineryError        (5)   our side failed: retried a bounded number of times
-│   ├── WorkerDiedError         a worker process ended in mid-episode
 │   ├── ZygoteError             the sandbox's server process is gone or was starved of CPU
 │   ├── TimeLimitError          a wall-clock limit of the machinery was reached
 │   └── PolicyError             the policy's program or provider failed
@@ -42,7 +41,7 @@ class ConfigError(EnvHarnessError):
 
 
 class UnknownIdError(EnvHarnessError):
-    """A name that nothing is registered under."""
+    """A name that nothing is registered under, or that nothing in a run has. A bridge's unknown task is a TaskError."""
 
     exit_code = 2
 
@@ -127,10 +126,6 @@ class MachineryError(EnvHarnessError):
     """Our side failed, not the policy and not the component. May be retried."""
 
     exit_code = 5
-
-
-class WorkerDiedError(MachineryError):
-    """A worker process ended while it ran an episode."""
 
 
 class ZygoteError(MachineryError):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field
 
 from envharness.core.errors import ConfigError
+from envharness.core.messages import one_line
 from envharness.core.registry import load
-from envharness.core.types import Action, Observation, ToolSchema
+from envharness.core.types import Action, JsonDict, Observation, ToolSchema
 from envharness.core.usage import Usage
 
 
@@ -55,7 +56,7 @@ class PolicySpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
-    options: dict[str, JsonValue] = Field(default_factory=dict)
+    options: JsonDict = Field(default_factory=dict)
 
     def build(self, seed: int) -> Policy:
         """Make the policy for one episode. `seed` is its only source of randomness."""
@@ -70,4 +71,4 @@ class PolicySpec(BaseModel):
         try:
             self.build(0)
         except (TypeError, ValueError) as error:
-            raise ConfigError(f"policy {self.id!r}: {str(error).splitlines()[0]}") from error
+            raise ConfigError(f"policy {self.id!r}: {one_line(error)}") from error

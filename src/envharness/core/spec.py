@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from envharness.core.errors import PluginError, SchemaVersionError, SpecError, UnknownIdError
+from envharness.core.messages import first_problem, one_line
 from envharness.core.registry import Kind, load
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class ChainedNode(BaseModel):
 
 
 StackNode = Annotated[EnvironmentNode | WrappedNode | ChainedNode, Field(discriminator="kind")]
+_Model = TypeVar("_Model", bound=BaseModel)
 _KINDS: dict[str, type[EnvironmentNode | WrappedNode | ChainedNode]] = {
     "environment": EnvironmentNode,
     "wrapped": WrappedNode,
@@ -76,7 +78,8 @@ class StackSpec(BaseModel):
     @classmethod
     def environment(cls, id: str, **options: Any) -> StackSpec:  # noqa: A002  the word the files use
         """Return the stack that is a bare environment."""
-        return cls.from_data({"schema_version": 2, "stack": {"kind": "environment", "id": id, "options": options}})
+        node = {"kind": "environment", "id": id, "options": options}
+        return cls.from_data({"schema_version": SCHEMA_VERSION, "stack": node})
 
     def wrap(self, component: str, **state: Any) -> StackSpec:
         """Return this stack with one more component around it."""
@@ -124,7 +127,7 @@ def make(id: str, /, **options: Any) -> ActionableEnv:  # noqa: A002  the word t
     return StackSpec.environment(id, **options).build()
 
 
-def _read_node(data: object, place: str, depth: int) -> EnvironmentNode | WrappedNode | ChainedNode:
+def _read_node(data: object, place: str, depth: int) -> StackNode:
     if depth > MAX_DEPTH:
         raise SpecError(f"more than {MAX_DEPTH} components one above the other", place=place)
     if not isinstance(data, dict):
@@ -146,19 +149,15 @@ def _read_node(data: object, place: str, depth: int) -> EnvironmentNode | Wrappe
     return _validated(_KINDS[kind], fields, place)
 
 
-def _validated(
-    model: type[EnvironmentNode | WrappedNode | ChainedNode], fields: dict[str, object], place: str
-) -> EnvironmentNode | WrappedNode | ChainedNode:
+def _validated(model: type[_Model], fields: dict[str, object], place: str) -> _Model:
     try:
         return model.model_validate(fields)
     except ValidationError as error:
-        first = error.errors()[0]
-        # JSON-value errors end in the tags of a union ("list", "dict"), one for every level of the value.
-        where = ".".join(str(part) for part in first["loc"][:_PLACE_PARTS])
-        raise SpecError(first["msg"], place=f"{place}.{where}") from error
+        where, message = first_problem(error)
+        raise SpecError(message, place=f"{place}.{where}") from error
 
 
-def _read_older(fields: dict[str, object]) -> EnvironmentNode | WrappedNode | ChainedNode:
+def _read_older(fields: dict[str, object]) -> StackNode:
     """Read the checkpoint form of schema version 1: an environment and a list of components, innermost first."""
     env = fields.get("env")
     if not isinstance(env, dict):
@@ -190,7 +189,7 @@ def _older_state(component: str, state: object, place: str) -> dict[str, object]
     return {new_key: cast("dict[str, object]", state)[key]}
 
 
-def _build(node: EnvironmentNode | WrappedNode | ChainedNode, place: str) -> ActionableEnv:
+def _build(node: StackNode, place: str) -> ActionableEnv:
     if isinstance(node, EnvironmentNode):
         return _build_environment(node, place)
     component = _component(node, place)
@@ -206,7 +205,7 @@ def _build(node: EnvironmentNode | WrappedNode | ChainedNode, place: str) -> Act
         try:
             built: ActionableEnv = component.from_state(node.state, below)
         except (SpecError, TypeError, ValidationError) as error:
-            raise SpecError(_first_line(error), place=f"{place}.state") from error
+            raise SpecError(one_line(error), place=f"{place}.state") from error
         undo.pop_all()
         return built
 
@@ -235,7 +234,7 @@ def _build_environment(node: EnvironmentNode, place: str) -> ActionableEnv:
         env: ActionableEnv
         env = bridge(**node.options) if node.state is None else bridge.from_state(node.state, **node.options)
     except (TypeError, ValidationError) as error:
-        raise SpecError(f"environment {node.id!r}: {_first_line(error)}", place=f"{place}.options") from error
+        raise SpecError(f"environment {node.id!r}: {one_line(error)}", place=f"{place}.options") from error
     env._node = node  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  recorded here and nowhere else
     return env
 
@@ -245,10 +244,3 @@ def _loaded(kind: Kind, name: str, place: str) -> Any:
         return load(kind, name)
     except (UnknownIdError, PluginError) as error:
         raise SpecError(str(error), place=place) from error
-
-
-def _first_line(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
-    return str(error).splitlines()[0]

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import cast
 
 from pydantic import JsonValue
 
 from envharness.core.errors import SpecError
 
-_LINE = re.compile(r"^(?P<name>\w+)(?P<optional>\?)?: (?P<type>[\w\[\]| ]+?)(?: - .*)?$")
+_LINE = re.compile(r"^(?P<name>\w+)(?P<optional>\?)?: (?P<type>[\w\[\]| ]+?)(?: - (?P<meaning>.*))?$")
 _SCALARS: dict[str, tuple[type, ...]] = {
     "str": (str,),
     "int": (int,),
@@ -24,11 +25,28 @@ _SCALARS: dict[str, tuple[type, ...]] = {
 }
 
 
-def parse_state_schema(text: str) -> dict[str, tuple[str, bool]]:
-    """Return key → (type, optional). Raises SpecError naming a line that does not follow the form."""
-    keys: dict[str, tuple[str, bool]] = {}
+@dataclass
+class StateKey:
+    """What a description says of one top-level key of the state."""
+
+    type: str
+    optional: bool
+    meaning: str
+    """Empty where none is given."""
+    prose: list[str] = field(default_factory=list[str])
+    """The indented lines below it, as they stand."""
+
+
+def parse_state_schema(text: str) -> dict[str, StateKey]:
+    """Return the keys described, in order. Raises SpecError naming a line that does not follow the form."""
+    keys: dict[str, StateKey] = {}
+    current: StateKey | None = None
     for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip() or line[0].isspace():
+        if not line.strip():
+            continue
+        if line[0].isspace():
+            if current is not None:
+                current.prose.append(line)
             continue
         match = _LINE.match(line)
         if match is None:
@@ -37,7 +55,8 @@ def parse_state_schema(text: str) -> dict[str, tuple[str, bool]]:
             )
         kind = match["type"].strip()
         _require_known(kind)
-        keys[match["name"]] = (kind, match["optional"] is not None)
+        current = StateKey(kind, match["optional"] is not None, match["meaning"] or "")
+        keys[match["name"]] = current
     return keys
 
 
@@ -45,15 +64,13 @@ def state_violations(text: str, state: Mapping[str, JsonValue]) -> list[str]:
     """Return how a state departs from its description, one sentence a departure; empty where it keeps to it."""
     keys = parse_state_schema(text)
     problems = [
-        f"{name!r} is described but missing"
-        for name, (_, optional) in keys.items()
-        if not optional and name not in state
+        f"{name!r} is described but missing" for name, key in keys.items() if not key.optional and name not in state
     ]
     problems += [f"{name!r} is in the state but not described" for name in sorted(state.keys() - keys.keys())]
     problems += [
-        f"{name!r} is described as {kind} but holds {str(state[name])[:60]!r}"
-        for name, (kind, _) in keys.items()
-        if name in state and not _fits(state[name], kind)
+        f"{name!r} is described as {key.type} but holds {str(state[name])[:60]!r}"
+        for name, key in keys.items()
+        if name in state and not _fits(state[name], key.type)
     ]
     return problems
 

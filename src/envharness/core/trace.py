@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field
 
-from envharness.core.types import Action, EnvResponse, EvaluationResult, Observation
+from envharness.core.types import Action, EnvResponse, EvaluationResult, JsonDict, Observation
 from envharness.core.usage import Usage
 
 EventKind = Literal[
@@ -84,9 +84,9 @@ class TraceStep(BaseModel):
     usage: Usage = Usage()
     shown: Observation
     """What the policy was shown in answer."""
-    state: dict[str, JsonValue] | None = None
+    state: JsonDict | None = None
     """The state after the turn, as a Contract on top of this stack would read it; None where not recorded."""
-    info: dict[str, JsonValue] = Field(default_factory=dict)
+    info: JsonDict = Field(default_factory=dict)
     terminated: bool = False
     truncated: bool = False
     reward: float = 0.0
@@ -110,7 +110,7 @@ class StartRecord(BaseModel):
     shown: Observation
     raw: Observation
     """The environment's own first observation, before any Stage or Contract."""
-    state: dict[str, JsonValue] | None = None
+    state: JsonDict | None = None
     """The state before the first turn, as a Contract on top would read it; None where not recorded."""
     replayed: list[Exchange] = Field(default_factory=list[Exchange])
     events: list[ComponentEvent] = Field(default_factory=list[ComponentEvent])

@@ -5,6 +5,7 @@ All are Pydantic models, plain JSON underneath, so that they can be stored, sent
 
 from __future__ import annotations
 
+import json
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -19,9 +20,15 @@ class Action(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str
-    kwargs: dict[str, JsonValue] = Field(default_factory=dict)
+    kwargs: JsonDict = Field(default_factory=dict)
     replayed: bool = Field(default=False, exclude_if=lambda replayed: not replayed)
     """True while a Stage replays the action. Set by the Stage alone: an engine clears it on what a policy sends."""
+
+    def __str__(self) -> str:
+        """Write the action as a call with JSON values: `combine(left="8", right=3)`."""
+        # The standard library's encoder, because arguments may hold integers of more than 64 bits.
+        values = {key: json.dumps(value, ensure_ascii=False, default=repr) for key, value in self.kwargs.items()}
+        return f"{self.name}({', '.join(f'{key}={value}' for key, value in values.items())})"
 
 
 class Blocked(BaseModel):
@@ -38,14 +45,18 @@ class Observation(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     text: str
-    data: dict[str, JsonValue] = Field(default_factory=dict)
+    data: JsonDict = Field(default_factory=dict)
+
+    def below(self, notice: str) -> Observation:
+        """Return a copy with `notice` above the text: how a call that did nothing is answered."""
+        return Observation(text=f"{notice}\n\n{self.text}", data=dict(self.data))
 
 
 class ResetResponse(BaseModel):
     """What `reset` returns."""
 
     observation: Observation
-    info: dict[str, JsonValue] = Field(default_factory=dict)
+    info: JsonDict = Field(default_factory=dict)
 
 
 class EnvResponse(BaseModel):
@@ -61,7 +72,7 @@ class EnvResponse(BaseModel):
     reward: float = 0.0
     terminated: bool = False
     truncated: bool = False
-    info: dict[str, JsonValue] = Field(default_factory=dict)
+    info: JsonDict = Field(default_factory=dict)
 
 
 class EvaluationResult(BaseModel):
@@ -69,7 +80,7 @@ class EvaluationResult(BaseModel):
 
     success: bool
     score: float = Field(ge=0.0, le=1.0)
-    metrics: dict[str, JsonValue] = Field(default_factory=dict)
+    metrics: JsonDict = Field(default_factory=dict)
 
 
 class StepInfo(BaseModel):
@@ -77,8 +88,8 @@ class StepInfo(BaseModel):
 
     action: Action
     response: EnvResponse
-    state_before: dict[str, JsonValue]
-    state_after: dict[str, JsonValue]
+    state_before: JsonDict
+    state_after: JsonDict
     step: int
     """0-based number of the step in the episode."""
 
@@ -88,7 +99,7 @@ class ToolSchema(BaseModel):
 
     name: str
     description: str = ""
-    parameters: dict[str, JsonValue] = Field(default_factory=dict)
+    parameters: JsonDict = Field(default_factory=dict)
 
 
 class Capabilities(BaseModel):

@@ -12,6 +12,7 @@ import orjson
 from pydantic import ValidationError
 
 from envharness.core.errors import ConfigError, PolicyError
+from envharness.core.messages import one_line
 from envharness.core.policy import Decision, Turn
 from envharness.policies.program import Program
 
@@ -133,5 +134,4 @@ def _decision(answer: bytes) -> Decision:
     try:
         return Decision.model_validate(fields)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise ValueError(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from error
+        raise ValueError(one_line(error)) from error

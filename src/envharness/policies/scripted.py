@@ -8,6 +8,7 @@ from typing import Literal, get_args
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from envharness.core.errors import ConfigError
+from envharness.core.messages import one_line
 from envharness.core.policy import Decision, Turn
 from envharness.core.types import Action
 
@@ -43,9 +44,7 @@ class ScriptedPolicy:
         try:
             self._actions = _ACTIONS.validate_python(list(actions))
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise ConfigError(f"policy scripted: actions.{where}: {first['msg']}") from error
+            raise ConfigError(f"policy scripted: actions.{one_line(error)}") from error
         if at_end == "repeat" and not self._actions:
             raise ConfigError("policy scripted: at_end 'repeat' needs one action or more")
         self._at_end: AtEnd = at_end

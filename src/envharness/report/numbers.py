@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import comb, sqrt
 
 from envharness.rigger.records import Measurement, Round, TaskResult
+from envharness.rigger.statistics import in_band
 
 CONFIDENCE_Z = 1.959963984540054
 """Two-sided 95 %."""
@@ -21,10 +22,7 @@ class Band:
 
     def holds(self, measurement: Measurement | None) -> bool:
         """Whether the measured rate lies in the band. An incomplete measurement never does."""
-        if measurement is None or not measurement.complete:
-            return False
-        rate = measurement.success_rate
-        return rate is not None and self.low <= rate <= self.high
+        return measurement is not None and in_band(measurement, (self.low, self.high))
 
     def ceiling(self, rollouts: int) -> float:
         """Return how likely a task won exactly half the time shows in band by `rollouts` rollouts, 0 to 1."""

@@ -9,12 +9,13 @@ from typing import TypeVar
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from envharness.core.errors import StoreError
+from envharness.core.messages import one_line
 from envharness.core.types import JsonDict
 from envharness.report.numbers import Band, Figures, count_rollouts, summarise
-from envharness.rigger.records import RigSummary, TaskResult
+from envharness.rigger.records import NULL_DESIGNER, RigSummary, TaskResult
+from envharness.rigger.results import RESULT, SUMMARY
 from envharness.store.database import LIVE, RunStore
 
-IDENTITY = "identity"
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -67,13 +68,13 @@ def load_run(store: RunStore) -> Run:
     results = _results(store)
     if not results:
         raise StoreError("this run holds no finished task yet: nothing to report; go on with `envharness rig` first")
-    summaries = {key: _parse(RigSummary, body, f"summary {key!r}") for key, body in _records(store, "summary")}
+    summaries = {key: _parse(RigSummary, body, f"{SUMMARY} {key!r}") for key, body in _records(store, SUMMARY)}
     runs = {
         designer: DesignerRun(designer, tuple(found), summaries.get(designer), summarise(found, band))
         for designer, found in results.items()
     }
     main = runs[_main_designer(config, list(runs))]
-    null = runs.get(IDENTITY)
+    null = runs.get(NULL_DESIGNER)
     return Run(
         config=config,
         band=band,
@@ -94,10 +95,10 @@ def _records(store: RunStore, kind: str) -> Iterator[tuple[str, JsonDict]]:
 def _results(store: RunStore) -> dict[str, list[TaskResult]]:
     """Read the task results by designer, in order of tasks; a decided one replaces an earlier invalid one."""
     found: dict[str, dict[str, TaskResult]] = {}
-    for key, body in _records(store, "task_result"):
+    for key, body in _records(store, RESULT):
         # The key is designer/task, and a task's id may itself hold slashes.
         designer, _, task = key.partition("/")
-        found.setdefault(designer, {})[task] = _parse(TaskResult, body, f"task_result {key!r}")
+        found.setdefault(designer, {})[task] = _parse(TaskResult, body, f"{RESULT} {key!r}")
     return {designer: [results[task] for task in sorted(results)] for designer, results in found.items()}
 
 
@@ -105,7 +106,7 @@ def _main_designer(config: JsonDict, designers: list[str]) -> str:
     configured = _id(config.get("designer"))
     if configured in designers:
         return configured
-    return next((designer for designer in designers if designer != IDENTITY), designers[0])
+    return next((designer for designer in designers if designer != NULL_DESIGNER), designers[0])
 
 
 def _band(config: JsonDict) -> Band:
@@ -129,6 +130,4 @@ def _parse(model: type[Model], body: JsonDict, what: str) -> Model:
     try:
         return model.model_validate(body)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise StoreError(f"{what} of this run cannot be read: {where}: {first['msg']}") from error
+        raise StoreError(f"{what} of this run cannot be read: {one_line(error)}") from error

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from pygments import highlight  # pyright: ignore[reportUnknownVariableType]  pygments types its lexer argument loosely
 from pygments.formatters import HtmlFormatter
 from pygments.lexers.python import PythonLexer
@@ -27,10 +25,8 @@ def python_source(source: str) -> Html:
 
 
 def call_text(action: Action, limit: int = CALL_LIMIT) -> str:
-    """Write an action as a call: `combine(left=8, right=3)`. Values are JSON; nothing is made visible yet."""
-    # The standard library's JSON, because it takes integers of any size.
-    arguments = ", ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in action.kwargs.items())
-    return cut(f"{action.name}({arguments})", limit)
+    """Write an action as a call, cut to `limit` characters. Nothing is made visible yet."""
+    return cut(str(action), limit)
 
 
 def call(action: Action | None) -> Html:

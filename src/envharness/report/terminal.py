@@ -18,7 +18,7 @@ from envharness.report.run import Run, load_run
 from envharness.report.source import call_text
 from envharness.report.text import counted, cut, duration, percent, visible, visible_line, words
 from envharness.report.weaknesses import Weakness, declared_weaknesses
-from envharness.rigger.records import Round, TaskResult
+from envharness.rigger.records import NULL_DESIGNER, Round, TaskResult
 from envharness.store.database import RunStore
 
 NAME_LIMIT = 72
@@ -70,7 +70,7 @@ def summary_table(run: Run) -> Table:
         if entry is not None:
             table.add_row(line(entry.designer), *_summary_cells(entry.figures))
     if run.null is None:
-        table.add_row(Text("identity", style="dim"), *[Text("not run", style="dim")] * 5)
+        table.add_row(Text(NULL_DESIGNER, style="dim"), *[Text("not run", style="dim")] * 5)
     return table
 
 

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import orjson
-
+from envharness.core.canonical import canonical_json
 from envharness.core.trace import Episode, TraceStep
-from envharness.core.types import ToolSchema
+from envharness.core.types import JsonDict, ToolSchema
 from envharness.rigger.patterns import actions_of, effective, signature, usage
+
+LONG_TEXT = 300
+"""Characters; below it there is no first part to speak of."""
 
 
 @dataclass(frozen=True)
@@ -101,17 +103,17 @@ def revisits_states(episodes: Sequence[Episode], tools: Sequence[ToolSchema]) ->
     evidence: list[str] = []
     turns = 0
     for episode in episodes:
-        seen: dict[bytes, int] = {}
+        seen: dict[str, int] = {}
         for step in episode.steps:
             if step.state is None or not effective(step):
                 continue
             turns += 1
             # Counters would make every state new, so top-level numbers are left out.
-            core = {key: value for key, value in step.state.items() if isinstance(value, (str, list, dict))}
-            digest = orjson.dumps(core, option=orjson.OPT_SORT_KEYS)
-            if digest in seen:
-                evidence.append(_where(episode, seen[digest], step.step, "back in the same state"))
-            seen[digest] = step.step
+            core: JsonDict = {key: value for key, value in step.state.items() if isinstance(value, (str, list, dict))}
+            place = canonical_json(core)
+            if place in seen:
+                evidence.append(_where(episode, seen[place], step.step, "back in the same state"))
+            seen[place] = step.step
     return Finding(min(1.0, 2 * _share(len(evidence), turns)), evidence)
 
 
@@ -163,10 +165,6 @@ def reads_only_the_start(episodes: Sequence[Episode], tools: Sequence[ToolSchema
             shown = step.shown.text
     share = _share(early, early + late)
     return Finding(max(0.0, 2 * share - 1), evidence if share > 0.5 else [])  # noqa: PLR2004  one half is chance
-
-
-LONG_TEXT = 300
-"""Characters; below it there is no first part to speak of."""
 
 
 def one_path(episodes: Sequence[Episode], tools: Sequence[ToolSchema]) -> Finding:

@@ -12,14 +12,12 @@ from envharness.rigger.driver import Driver
 from envharness.rigger.objectives import SuccessBand
 from envharness.rigger.observe import TaskView, require_reversible, view_task
 from envharness.rigger.plan import TaskPlan, TaskPlanner
-from envharness.rigger.records import RigSummary, TaskResult
+from envharness.rigger.records import NULL_DESIGNER, RigSummary, TaskResult
 from envharness.rigger.results import load_results, put_result, put_summary, summarise
 from envharness.rigger.stacks import base_stacks, export_stacks
 from envharness.rollouts.engine import Engine
 from envharness.rollouts.progress import Progress, SilentProgress
 from envharness.store.database import RunStore
-
-NULL = "identity"
 
 
 def rig(
@@ -40,8 +38,8 @@ def rig(
     started = time.monotonic()
     config.policy.check()
     designers = [config.designer]
-    if config.null and config.designer.id != NULL:
-        designers.append(DesignerConfig(id=NULL))
+    if config.null and config.designer.id != NULL_DESIGNER:
+        designers.append(DesignerConfig(id=NULL_DESIGNER))
     for designer in designers:
         build_designer(designer)
     views = _views(config)
@@ -85,7 +83,7 @@ def _plans(
 def _finish(config: RigConfig, designers: list[DesignerConfig], store: RunStore, seconds: float) -> RigSummary:
     """Sum up, keep the figures of each designer, export the accepted stacks."""
     results: dict[str, list[TaskResult]] = {d.id: load_results(store, d.id) for d in designers}
-    null = results.get(NULL, [])
+    null = results.get(NULL_DESIGNER, [])
     summaries = {
         name: summarise(found, null, band=config.band, designer=name, seconds=seconds, run_dir=str(store.folder))
         for name, found in results.items()

@@ -10,6 +10,9 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from envharness.core.trace import Episode, TraceStep
 from envharness.core.types import Action, ToolSchema
 
+MAX_WORDS = 24
+"""More leading words than this in one argument, and it names things instead of kinds of action."""
+
 
 class ActionPattern(BaseModel):
     """A kind of action: all uses of a tool, or those whose argument begins with a word or has a value."""
@@ -50,7 +53,7 @@ def spell(action: Action) -> str:
     values = list(action.kwargs.values())
     if len(values) == 1 and isinstance(values[0], str):
         return values[0]
-    return f"{action.name}({', '.join(f'{key}={value!r}' for key, value in action.kwargs.items())})"
+    return str(action)
 
 
 def effective(step: TraceStep) -> bool:
@@ -93,10 +96,6 @@ def usage(episodes: Sequence[Episode], tools: Sequence[ToolSchema]) -> list[tupl
                     if word is not None:
                         counts[ActionPattern(tool=tool, argument=argument, word=word)] = count
     return sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
-
-
-MAX_WORDS = 24
-"""More leading words than this in one argument, and it names things instead of kinds of action."""
 
 
 def _names_things(

@@ -20,7 +20,16 @@ from envharness.rigger.diagnose import diagnose
 from envharness.rigger.objectives import Objective
 from envharness.rigger.observe import TaskView, policy_wins
 from envharness.rigger.probes import probe
-from envharness.rigger.records import Candidate, CheckResult, Diagnosis, Direction, Measurement, Round, TaskResult
+from envharness.rigger.records import (
+    NULL_DESIGNER,
+    Candidate,
+    CheckResult,
+    Diagnosis,
+    Direction,
+    Measurement,
+    Round,
+    TaskResult,
+)
 from envharness.rigger.seeds import TaskSeeds
 from envharness.rigger.statistics import component_fault, measure
 from envharness.rollouts.job import Limits, RolloutJob
@@ -38,7 +47,7 @@ class Batch:
 
 
 TaskPlan = Generator[Batch, list[Episode], TaskResult]
-Step = Generator[Batch, list[Episode], "list[CheckResult]"]
+CheckPlan = Generator[Batch, list[Episode], "list[CheckResult]"]
 
 MAX_WITNESSES = 4
 """Known wins tried through a candidate before it counts as unsolvable."""
@@ -65,13 +74,13 @@ class TaskPlanner:
     @property
     def is_null(self) -> bool:
         """Whether the designer is the null, which changes nothing by definition."""
-        return self.designer_id == "identity"
+        return self.designer_id == NULL_DESIGNER
 
     # --- the plan ----------------------------------------------------------------------------------------------------
 
     def plan(self) -> TaskPlan:
         """Observe, decide the direction, design, and re-measure where the configuration asks for it."""
-        result, _ = yield from self._rig()
+        result = yield from self._rig()
         if self.config.remeasure and result.status != "invalid":
             before = yield from self._measure("remeasure/before", result.base_stack, self.seeds.before)
             after = before
@@ -81,7 +90,7 @@ class TaskPlanner:
             result = result.model_copy(update={"before": before, "remeasured": after})
         return result
 
-    def _rig(self) -> Generator[Batch, list[Episode], tuple[TaskResult, tuple[Episode, ...]]]:
+    def _rig(self) -> TaskPlan:
         base = self.view.base_stack
         batch = self._policy_batch("rig/baseline", base, self.seeds.baseline, self.config.rollouts)
         episodes = tuple((yield batch))
@@ -91,18 +100,16 @@ class TaskPlanner:
         )
         if not measured.complete:
             reason = f"baseline: {measured.valid} of {measured.asked} rollouts are valid{_first_cause(episodes)}"
-            return result.model_copy(update={"status": "invalid", "reason": reason}), episodes
+            return result.model_copy(update={"status": "invalid", "reason": reason})
         direction = self.objective.direction(measured)
         if direction is None and not self.config.sharpen:
             diagnosis = diagnose(episodes, self.view.tools, measured, "sharpen")
             reason = f"success rate {measured.success_rate or 0.0:.2f} is in the band already; left as it is"
             update = {"status": "in_band_already", "reason": reason, "diagnosis": diagnosis}
-            return result.model_copy(update=update), episodes
-        return (yield from self._design(result, episodes, direction or "sharpen")), episodes
+            return result.model_copy(update=update)
+        return (yield from self._design(result, episodes, direction or "sharpen"))
 
-    def _design(
-        self, result: TaskResult, episodes: tuple[Episode, ...], direction: Direction
-    ) -> Generator[Batch, list[Episode], TaskResult]:
+    def _design(self, result: TaskResult, episodes: tuple[Episode, ...], direction: Direction) -> TaskPlan:
         """Go through the rounds until one is accepted, the designer gives up, or none is left."""
         evidence = self._evidence(result.baseline, episodes, direction)
         reason = f"not accepted within {self.config.rounds} rounds"
@@ -191,7 +198,7 @@ class TaskPlanner:
 
     # --- the free checks ---------------------------------------------------------------------------------------------
 
-    def _check(self, evidence: Evidence, candidate: Candidate, number: int) -> Step:
+    def _check(self, evidence: Evidence, candidate: Candidate, number: int) -> CheckPlan:
         """Run the free checks in order of cost, up to the first that fails."""
         if not candidate.contract_source and not candidate.in_env_actions:
             detail = "the null changes nothing by definition" if self.is_null else "the candidate is empty"
@@ -218,7 +225,7 @@ class TaskPlanner:
             return checks
         return checks + (yield from self._check_witnesses(candidate, stack, phase, evidence))
 
-    def _check_witnesses(self, candidate: Candidate, stack: StackSpec, phase: str, evidence: Evidence) -> Step:
+    def _check_witnesses(self, candidate: Candidate, stack: StackSpec, phase: str, evidence: Evidence) -> CheckPlan:
         """Play the known wins through the candidate until one verifies."""
         known = witnesses(candidate, self.view.reference, policy_wins(evidence.baseline))
         tried: list[Episode] = []

@@ -13,6 +13,9 @@ Direction = Literal["harden", "scaffold", "sharpen"]
 Decision = Literal["accept", "refine", "reject"]
 TaskStatus = Literal["accepted", "in_band_already", "rejected", "invalid"]
 
+NULL_DESIGNER = "identity"
+"""Id of the designer that every share is read against: its component does nothing."""
+
 
 class Measurement(BaseModel):
     """Outcomes of one batch of rollouts, in index order. Rates are over the valid ones."""

@@ -1,11 +1,11 @@
-"""The contract of engines, which turn many jobs into episodes, and how to get one."""
+"""What all engines are, which turn many jobs into episodes, and how to get one."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Literal, Protocol, Self
+from typing import Literal, Self
 
 from envharness.core.trace import Episode
 from envharness.rollouts.job import RolloutJob
@@ -16,12 +16,41 @@ RETRIES = 2
 """Attempts beyond the first for an invalid episode."""
 
 
-class Engine(Protocol):
+class Engine(ABC):
     """Plays jobs, in this process or others. A context manager; use it from one thread.
 
     An episode that is invalid is played again, up to `retries` times, unless a component's fault made it so; then it
     is handed out as it is, with `attempt` saying which try it was. It is never turned into a failure.
     """
+
+    @abstractmethod
+    def submit(self, job: RolloutJob) -> None:
+        """Queue a job; returns at once."""
+
+    @abstractmethod
+    def next_result(self, timeout: float | None = None) -> tuple[RolloutJob, Episode] | None:
+        """Return a finished episode, waiting up to `timeout` seconds (None: until there is one).
+
+        None: nothing finished in time, or nothing is in flight.
+        """
+
+    @property
+    @abstractmethod
+    def in_flight(self) -> int:
+        """Jobs submitted and not yet returned."""
+
+    @property
+    @abstractmethod
+    def capacity(self) -> int:
+        """How many jobs in flight keep every worker busy."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Drop everything in flight; no result of it will be returned."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Drop everything and end every process. Idempotent."""
 
     def run(self, jobs: Iterable[RolloutJob]) -> Iterator[tuple[RolloutJob, Episode]]:
         """Play `jobs` and yield each with its episode, in the order in which they finish.
@@ -29,75 +58,6 @@ class Engine(Protocol):
         Jobs are pulled as there is room for them, never more than `capacity` ahead of what was yielded. Leaving the
         loop early cancels what is in flight.
         """
-        ...
-
-    def submit(self, job: RolloutJob) -> None:
-        """Queue a job; returns at once."""
-        ...
-
-    def next_result(self, timeout: float | None = None) -> tuple[RolloutJob, Episode] | None:
-        """Return a finished episode, waiting up to `timeout` seconds (None: until there is one).
-
-        None: nothing finished in time, or nothing is in flight.
-        """
-        ...
-
-    @property
-    def in_flight(self) -> int:
-        """Jobs submitted and not yet returned."""
-        ...
-
-    @property
-    def capacity(self) -> int:
-        """How many jobs in flight keep every worker busy."""
-        ...
-
-    def cancel(self) -> None:
-        """Drop everything in flight; no result of it will be returned."""
-        ...
-
-    def close(self) -> None:
-        """Drop everything and end every process. Idempotent."""
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None: ...
-
-
-class BaseEngine(ABC):
-    """What all engines share: `run` on top of `submit` and `next_result`."""
-
-    @abstractmethod
-    def submit(self, job: RolloutJob) -> None:
-        """Queue a job; returns at once."""
-
-    @abstractmethod
-    def next_result(self, timeout: float | None = None) -> tuple[RolloutJob, Episode] | None:
-        """Return a finished episode, or None."""
-
-    @property
-    @abstractmethod
-    def in_flight(self) -> int:
-        """Jobs submitted and not yet returned."""
-
-    @property
-    @abstractmethod
-    def capacity(self) -> int:
-        """How many jobs in flight keep every worker busy."""
-
-    @abstractmethod
-    def cancel(self) -> None:
-        """Drop everything in flight."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Drop everything and end every process. Idempotent."""
-
-    def run(self, jobs: Iterable[RolloutJob]) -> Iterator[tuple[RolloutJob, Episode]]:
-        """Play `jobs`, pulling them as there is room, and yield in the order in which they finish."""
         if self.in_flight:
             raise RuntimeError(f"run() needs an idle engine; {self.in_flight} submitted jobs are in flight")
         waiting = iter(jobs)

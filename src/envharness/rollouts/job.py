@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from envharness.core.canonical import digest
 from envharness.core.policy import PolicySpec
 from envharness.core.spec import StackSpec
 
@@ -51,9 +50,7 @@ class RolloutJob(BaseModel):
     @cached_property
     def key(self) -> str:
         """The job's identity: equal jobs, and only they, have equal keys. 32 hexadecimal digits."""
-        # The standard library's encoder, because options may hold integers of more than 64 bits.
-        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(canonical.encode()).hexdigest()[:32]
+        return digest(self.model_dump(mode="json"), 32)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy, with changes; the copy's key is its own, where Pydantic would carry the cached one over."""

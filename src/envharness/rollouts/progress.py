@@ -6,6 +6,8 @@ from time import monotonic
 from types import TracebackType
 from typing import Protocol, Self, TextIO
 
+from envharness.core.messages import printable
+
 LINE_SECONDS = 10.0
 """Plain output counts at most this often."""
 
@@ -145,10 +147,3 @@ class BarProgress(SilentProgress):
 def make_progress(stream: TextIO) -> Progress:
     """Return a bar where `stream` is a terminal, and plain lines elsewhere."""
     return BarProgress(stream) if stream.isatty() else PlainProgress(stream)
-
-
-def printable(text: str) -> str:
-    """Return `text` with everything that could steer a terminal written out."""
-    return "".join(
-        character if character.isprintable() or character == " " else repr(character)[1:-1] for character in text
-    )

@@ -151,8 +151,7 @@ class Session:
 
     def _answer(self, reason: str) -> Observation:
         """Return the current observation behind the reason why nothing was done."""
-        current = self._env.observe()
-        return Observation(text=f"{reason}\n\n{current.text}", data=_copied_json(current.data))
+        return _copied(self._env.observe()).below(reason)
 
     def _look_at_state(self) -> JsonDict | None:
         """Read the state where somebody wants it, and return it where the trace does."""

@@ -10,10 +10,7 @@ import select
 import socket
 from time import monotonic
 
-from envharness.sandbox.protocol import HEADER, FrameError, parse_header, yield_processor
-
-SPIN_SECONDS = 100e-6
-"""How long to look for the reply before sleeping on it: most hooks answer within it, and waking up costs more."""
+from envharness.sandbox.protocol import HEADER, SPIN_SECONDS, FrameError, parse_header, yield_processor
 
 _CHUNK = 65536
 

@@ -71,14 +71,14 @@ def _landlock_ruleset(abi: int) -> tuple[_LandlockRuleset, int]:
     for version, bit in ((2, 13), (3, 14), (5, 15)):
         if abi >= version:
             files |= 1 << bit
-    ruleset = _LandlockRuleset(files, 3 if abi >= 4 else 0, 3 if abi >= 6 else 0)  # noqa: PLR2004 - ABI versions
-    return ruleset, 24 if abi >= 6 else 16 if abi >= 4 else 8  # noqa: PLR2004 - ABI versions
+    ruleset = _LandlockRuleset(files, 3 if abi >= 4 else 0, 3 if abi >= 6 else 0)  # noqa: PLR2004  ABI versions
+    return ruleset, 24 if abi >= 6 else 16 if abi >= 4 else 8  # noqa: PLR2004  ABI versions
 
 
 def _effective_capabilities() -> int:
     """The bit mask of this process's effective capabilities, 0 when it cannot be read."""
     try:
-        with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123 - pathlib is not needed in the child
+        with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123  pathlib is not needed in the child
             for line in status:
                 if line.startswith("CapEff:"):
                     return int(line.split()[1], 16)
@@ -208,7 +208,7 @@ class Guard:
 
     def _can_see_files(self) -> bool:
         try:
-            os.stat("/")  # noqa: PTH116 - the bare system call is the point
+            os.stat("/")  # noqa: PTH116  the bare system call is the point
         except PermissionError:
             return False
         return True

@@ -31,14 +31,12 @@ from envharness.sandbox.protocol import (
     MODIFY_TRANSITION,
     READY_ID,
     RESTART,
+    SPIN_SECONDS,
     pack_frame,
     parse_header,
     yield_processor,
 )
-from envharness.sandbox.state_view import EnvState, Episode
-
-SPIN_SECONDS = 100e-6
-"""How long to look for the next request before sleeping on it. Being woken from sleep costs more than the hook."""
+from envharness.sandbox.state_view import EnvState, HookMemory
 
 _NO_MEMORY = b'{"fault":{"hook":"load","reason":"MemoryError: the memory limit was reached"}}'
 
@@ -70,7 +68,7 @@ class HookServer:
             request: dict[str, Any] = orjson.loads(body)
             self._running = request["op"]
             return self._encode(self._operations[self._running](request))
-        except BaseException as error:  # noqa: BLE001 - hook source may raise anything, SystemExit included
+        except BaseException as error:  # noqa: BLE001  hook source may raise anything, SystemExit included
             return self._fault(error)
 
     def _encode(self, reply: Reply) -> bytes:
@@ -84,7 +82,7 @@ class HookServer:
             reason = describe_exception(error, self._source)
             clean = reason.encode("utf-8", "replace").decode("utf-8")
             return orjson.dumps({"fault": {"hook": self._running, "reason": clean}})
-        except BaseException:  # noqa: BLE001 - out of memory while reporting that it is out of memory
+        except BaseException:  # noqa: BLE001  out of memory while reporting that it is out of memory
             return _NO_MEMORY
 
     def _load(self, request: dict[str, Any]) -> Reply:
@@ -94,13 +92,13 @@ class HookServer:
 
     def _restart(self, _request: dict[str, Any]) -> Reply:
         self._running = LOAD
-        self._episode = Episode()
+        self._memory = HookMemory()
         start_random(self._seed)
         self._contract, name = build_contract(self._code)
         return {"loaded": {"class_name": name, "overridden": overridden_hooks(self._contract)}}
 
     def _env_state(self) -> EnvState:
-        return EnvState(orjson.loads(self._state), self._episode)
+        return EnvState(orjson.loads(self._state), self._memory)
 
     def _filter_action(self, request: dict[str, Any]) -> Reply:
         value: Any = self._contract.filter_action(Action(**request["action"]), self._env_state())

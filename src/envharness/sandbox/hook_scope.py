@@ -28,15 +28,15 @@ class ContractHooks:
     `env_state` reads like an object and like a dict; `env_state.extras` is a dict that lasts for the episode.
     """
 
-    def filter_action(self, action: Action, env_state: EnvState) -> Action | Blocked:  # noqa: ARG002 - hook signature
+    def filter_action(self, action: Action, env_state: EnvState) -> Action | Blocked:  # noqa: ARG002  hook signature
         """Before the step; `env_state` is the state before it. Return an action, or `Blocked(reason=…)`."""
         return action
 
-    def modify_transition(self, action: Action, response: EnvResponse, env_state: EnvState) -> EnvResponse:  # noqa: ARG002 - hook signature
+    def modify_transition(self, action: Action, response: EnvResponse, env_state: EnvState) -> EnvResponse:  # noqa: ARG002  hook signature
         """After the step; `env_state` is the state after it. Return a response."""
         return response
 
-    def filter_observation(self, observation: Observation, env_state: EnvState) -> Observation:  # noqa: ARG002 - hook signature
+    def filter_observation(self, observation: Observation, env_state: EnvState) -> Observation:  # noqa: ARG002  hook signature
         """Last, and once after reset. Return what the policy shall see."""
         return observation
 

@@ -14,12 +14,10 @@ from types import CodeType, TracebackType
 from typing import Any
 
 from envharness.sandbox.hook_scope import CONTRACT_CLASSES, SCOPE, ContractHooks
-from envharness.sandbox.protocol import HOOKS
+from envharness.sandbox.protocol import HOOKS, REASON_CHARACTERS
 
 FILE_NAME = "<hook>"
 MODULE_NAME = "hook"
-REASON_CHARACTERS = 2000
-"""A fault's reason is cut to this length."""
 
 ALLOWED_IMPORTS = (
     "re",
@@ -69,8 +67,8 @@ def preload() -> None:
 
 def gated_import(
     name: str,
-    globals: Mapping[str, object] | None = None,  # noqa: A002 - the signature of __import__
-    locals: Mapping[str, object] | None = None,  # noqa: A002 - the signature of __import__
+    globals: Mapping[str, object] | None = None,  # noqa: A002  the signature of __import__
+    locals: Mapping[str, object] | None = None,  # noqa: A002  the signature of __import__
     fromlist: Sequence[str] | None = None,
     level: int = 0,
 ) -> types.ModuleType:
@@ -110,7 +108,7 @@ def build_contract(code: CodeType) -> tuple[ContractHooks, str]:
     module.__dict__.update(SCOPE)
     module.__dict__["__builtins__"] = {**vars(builtins), "__import__": gated_import}
     sys.modules[MODULE_NAME] = module  # dataclasses looks its module up by name
-    exec(code, module.__dict__)  # noqa: S102 - the purpose of this process
+    exec(code, module.__dict__)  # noqa: S102  the purpose of this process
     for name in CONTRACT_CLASSES:
         found = module.__dict__.get(name)
         if found is None:
@@ -133,7 +131,7 @@ def describe_exception(error: BaseException, source: str) -> str:
         return str(error)[:REASON_CHARACTERS]
     try:
         message = str(error)
-    except BaseException as hostile:  # noqa: BLE001 - the exception's class is the hook's own and may do anything
+    except BaseException as hostile:  # noqa: BLE001  the exception's class is the hook's own and may do anything
         message = f"(its message cannot be read: {type(hostile).__name__})"
     number = _line_in_source(error.__traceback__)
     place = ""

@@ -206,7 +206,7 @@ def _start() -> ZygoteClient:
     # -P -s instead of -I, which would also ignore PYTHONHASHSEED; the environment holds nothing else to ignore.
     command = [sys.executable, "-P", "-s", "-S", "-X", "utf8", "-c", _BOOT]
     try:
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter, constant arguments
+        process = subprocess.Popen(  # noqa: S603  our own interpreter, constant arguments
             [*command, str(theirs.fileno()), json.dumps(_import_path())],
             env={"PYTHONHASHSEED": "0", "TZ": "UTC"},
             cwd="/",

@@ -30,6 +30,11 @@ HEADER = struct.Struct("<III")
 CONTROL_LENGTH = struct.Struct("<I")
 """The header of a message between worker and zygote, who trust each other: bytes of JSON that follow."""
 
+SPIN_SECONDS = 100e-6
+"""How long either side looks for the other's frame before sleeping on it: being woken costs more than most hooks."""
+REASON_CHARACTERS = 2000
+"""A fault's reason is cut to this length, by the hook process and again by the session, which does not trust it."""
+
 
 def yield_processor() -> None:
     """Let the other side run, should it wait for this processor. Spinning without it makes both wait."""

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -26,6 +26,7 @@ from envharness.core.errors import (
     SpecError,
     ZygoteError,
 )
+from envharness.core.messages import first_problem, printable
 from envharness.core.types import Action, Blocked, EnvResponse, JsonDict, Observation
 from envharness.sandbox.blame import cpu_seconds, describe_end, starved
 from envharness.sandbox.channel import Channel, ChannelClosedError, ChannelDeadlineError
@@ -40,12 +41,12 @@ from envharness.sandbox.protocol import (
     LOAD,
     MODIFY_TRANSITION,
     READY_ID,
+    REASON_CHARACTERS,
     RESTART,
     FrameError,
     pack_frame,
 )
 
-_REASON_CHARACTERS = 2000
 _DEATH_SECONDS = 5.0
 
 
@@ -229,17 +230,18 @@ class HookSession:
 
     def _read_reply(self, hook: str, body: bytes) -> dict[str, Any]:
         try:
-            reply = orjson.loads(body)
+            decoded = orjson.loads(body)
         except orjson.JSONDecodeError as error:
             raise self._fault(hook, f"sent what is not JSON: {error}") from error
-        if not isinstance(reply, dict) or len(reply) != 1:  # pyright: ignore[reportUnknownArgumentType] - JSON
+        reply = cast("dict[str, Any]", decoded) if isinstance(decoded, dict) else {}
+        if len(reply) != 1:
             raise self._fault(hook, "sent a reply of no known form")
-        fault = reply.get("fault")  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
-        if isinstance(fault, dict):
-            named = fault.get("hook")  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
+        if isinstance(reply.get("fault"), dict):
+            fault: dict[str, Any] = reply["fault"]
+            named = fault.get("hook")
             where = str(named) if named in (*HOOKS, LOAD) else hook
-            raise self._fault(where, str(fault.get("reason")))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType] - JSON
-        return reply  # pyright: ignore[reportUnknownVariableType] - JSON
+            raise self._fault(where, str(fault.get("reason")))
+        return reply
 
     def _parse(self, hook: str, reply: dict[str, Any], key: str, model: type[_Model]) -> _Model:
         try:
@@ -252,7 +254,7 @@ class HookSession:
 
     def _fault(self, hook: str, reason: str) -> HookFault:
         self._end(f"hook {hook} failed earlier")
-        return HookFault(hook, _one_line(reason[:_REASON_CHARACTERS]))
+        return HookFault(hook, printable(reason[:REASON_CHARACTERS]))
 
     def _end(self, because: str) -> dict[str, Any] | None:
         """Kill, reap and close, once. How the process ended, {} when not known, None when the zygote is gone."""
@@ -318,10 +320,5 @@ def _first_problem(error: ValidationError | RecursionError) -> tuple[str, str]:
     """Where in the value, and what."""
     if isinstance(error, RecursionError):
         return "the value", "nested too deeply"
-    problem = error.errors(include_url=False, include_input=False)[0]
-    return ".".join(str(part) for part in problem["loc"]) or "the value", problem["msg"]
-
-
-def _one_line(text: str) -> str:
-    """The text with what could move a cursor or break a line spelled out: it comes from the hook."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    place, message = first_problem(error)
+    return place or "the value", message

@@ -9,11 +9,11 @@ from __future__ import annotations
 from _collections_abc import dict_items, dict_values
 from typing import Any
 
-_SLOT = "_episode"
+_SLOT = "_memory"
 
 
-class Episode:
-    """What lasts from one hook call to the next."""
+class HookMemory:
+    """What lasts from one hook call to the next, for one episode."""
 
     def __init__(self) -> None:
         self.extras: dict[str, Any] = {}
@@ -76,9 +76,9 @@ class EnvState(StateView):
 
     __slots__ = (_SLOT,)
 
-    def __init__(self, state: dict[str, Any], episode: Episode) -> None:
+    def __init__(self, state: dict[str, Any], memory: HookMemory) -> None:
         super().__init__(state)
-        object.__setattr__(self, _SLOT, episode)
+        object.__setattr__(self, _SLOT, memory)
 
     @property
     def extras(self) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class EnvState(StateView):
 def as_view(value: Any) -> Any:
     """`value` with every dict on the way of lists replaced by a view; deeper dicts follow when they are read."""
     if type(value) is dict:
-        return StateView(value)  # pyright: ignore[reportUnknownArgumentType] - decoded JSON
+        return StateView(value)  # pyright: ignore[reportUnknownArgumentType]  decoded JSON
     if type(value) is list:
-        return ListView(as_view(item) for item in value)  # pyright: ignore[reportUnknownVariableType] - decoded JSON
+        return ListView(as_view(item) for item in value)  # pyright: ignore[reportUnknownVariableType]  decoded JSON
     return value

@@ -179,7 +179,7 @@ class Zygote:
 def _open_descriptors() -> list[int]:
     """This process's descriptors; without /proc every number that could be one, as far as is quick to try."""
     try:
-        return [int(name) for name in os.listdir("/proc/self/fd")]  # noqa: PTH208 - names are all that is wanted
+        return [int(name) for name in os.listdir("/proc/self/fd")]  # noqa: PTH208  names are all that is wanted
     except OSError:
         return list(range(65536))
 

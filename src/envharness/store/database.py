@@ -13,10 +13,12 @@ from typing import Self, cast
 
 from pydantic import JsonValue, ValidationError
 
+from envharness.core.canonical import canonical_json
 from envharness.core.errors import ConfigChangedError, StoreError
+from envharness.core.messages import one_line
 from envharness.core.trace import Episode
 from envharness.core.types import JsonDict
-from envharness.store.canonical import canonical_json, episode_content, record_content
+from envharness.store.content import episode_content, record_content
 from envharness.store.lock import RunLock
 from envharness.store.schema import DATABASE_FILE, open_for_reading, open_for_writing, store_errors, sync_commits
 
@@ -115,7 +117,7 @@ class RunStore:
         try:
             body = zlib.compress(episode.model_dump_json().encode())
         except ValueError as error:
-            raise StoreError(f"episode {key} of task {episode.task!r} is not JSON: {_first_line(error)}") from error
+            raise StoreError(f"episode {key} of task {episode.task!r} is not JSON: {one_line(error)}") from error
         final = episode.valid or episode.outcome.reason == "component_fault"
         row = (key, phase, episode.task, episode.index, final, self._session, body)
         with self._transaction(sync=episode.usage.calls > 0 or episode.seconds >= CHEAP_SECONDS):
@@ -154,13 +156,13 @@ class RunStore:
         try:
             return Episode.model_validate_json(self._unpack(key, body))
         except ValidationError as error:
-            raise StoreError(f"{self._path}: episode {key} is damaged: {_first_line(error)}") from error
+            raise StoreError(f"{self._path}: episode {key} is damaged: {one_line(error)}") from error
 
     def _unpack(self, key: str, body: bytes) -> bytes:
         try:
             return zlib.decompress(body)
         except (zlib.error, TypeError) as error:
-            raise StoreError(f"{self._path}: episode {key} is damaged: {_first_line(error)}") from error
+            raise StoreError(f"{self._path}: episode {key} is damaged: {one_line(error)}") from error
 
     # --- records -----------------------------------------------------------------------------------------------------
 
@@ -172,7 +174,7 @@ class RunStore:
         try:
             text = json.dumps(body, sort_keys=True, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise StoreError(f"record {kind} {key!r} is not JSON: {_first_line(error)}") from error
+            raise StoreError(f"record {kind} {key!r} is not JSON: {one_line(error)}") from error
         with self._transaction():
             found = self.get_record(kind, key)
             if found is not None and not kind.startswith(LIVE):
@@ -228,7 +230,7 @@ class RunStore:
         try:
             text = canonical_json(cast("JsonValue", config))
         except ValueError as error:
-            raise StoreError(f"{self.folder}: the configuration is not JSON: {_first_line(error)}") from error
+            raise StoreError(f"{self.folder}: the configuration is not JSON: {one_line(error)}") from error
         with self._transaction():
             self._load_facts()
             if self._session:
@@ -258,7 +260,7 @@ class RunStore:
             # A reader is of no session: everything counts for it.
             self._session = int(facts["session"]) if self._lock is not None else 0
         except (KeyError, ValueError) as error:
-            raise StoreError(f"{self._path}: what the run is was damaged: {_first_line(error)}") from error
+            raise StoreError(f"{self._path}: what the run is was damaged: {one_line(error)}") from error
 
     def _parse(self, what: str, text: str | bytes) -> JsonDict:
         try:
@@ -301,7 +303,3 @@ def _differences(former: JsonValue, current: JsonValue, place: str = "") -> list
 def _brief(value: JsonValue) -> str:
     text = json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004  fits a line beside its key
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

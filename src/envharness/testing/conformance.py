@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from envharness.core.env import ActionableEnv
 from envharness.core.errors import SpecError, UnknownIdError
+from envharness.core.messages import one_line
 from envharness.core.spec import StackSpec
 from envharness.testing import conformance_capabilities as capabilities
 from envharness.testing import conformance_interface as interface
@@ -141,8 +142,7 @@ def run_check(check_id: str, subject: Subject) -> CheckResult:
     except Violation as violation:
         return CheckResult(id=check_id, status="fail", detail=str(violation))
     except Exception as error:  # noqa: BLE001  whatever an environment raises where it must not is a finding
-        first_line = (str(error).splitlines() or [""])[0]
-        return CheckResult(id=check_id, status="fail", detail=f"raised {type(error).__name__}: {first_line}")
+        return CheckResult(id=check_id, status="fail", detail=f"raised {type(error).__name__}: {one_line(error)}")
 
 
 def maker(env: Checkable) -> Callable[[], ActionableEnv]:

@@ -83,7 +83,7 @@ def instances_are_isolated(subject: Subject) -> str:
     """Two copies that are used in turns do not disturb each other."""
     if not subject.capabilities.isolated:
         raise NotApplicable("capabilities.isolated is False: copies share a backend")
-    expected = _opening_of(subject)
+    expected = subject.opening_alone()
     with subject.fresh() as env, subject.fresh() as other:
         subject.start(env)
         found: list[Glimpse] = []
@@ -101,14 +101,14 @@ def threads_as_declared(subject: Subject) -> str:
     """Two copies play on two threads at once as one does alone."""
     if not subject.capabilities.thread_safe:
         raise NotApplicable("capabilities.thread_safe is False: one thread only")
-    expected = _opening_of(subject)
+    expected = subject.opening_alone()
     together = threading.Barrier(2, timeout=FORK_SECONDS)
     found: list[list[Glimpse] | BaseException] = []
 
     def run() -> None:
         try:
             together.wait()
-            found.append(_opening_of(subject))
+            found.append(subject.opening_alone())
         except Exception as error:  # noqa: BLE001  whatever it is, it is reported below
             found.append(error)
 
@@ -122,12 +122,6 @@ def threads_as_declared(subject: Subject) -> str:
             fail(f"on a thread of its own: {type(result).__name__}: {result}")
         require_equal(expected, result, "two copies played on two threads")
     return "two copies played on two threads at once as one does alone"
-
-
-def _opening_of(subject: Subject) -> list[Glimpse]:
-    with subject.fresh() as env:
-        subject.start(env)
-        return [*subject.play(env, subject.opening), Glimpse(subject.state(env), None)]
 
 
 def forks_as_declared(subject: Subject) -> str:

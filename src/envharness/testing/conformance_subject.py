@@ -109,6 +109,12 @@ class Subject:
         """Step through `actions`."""
         return [self.glimpse(env, env.step(action)) for action in actions]
 
+    def opening_alone(self) -> list[Glimpse]:
+        """Return what the opening gives in a fresh copy that nothing disturbs, and the state it leads to."""
+        with self.fresh() as env:
+            self.start(env)
+            return [*self.play(env, self.opening), Glimpse(self.state(env), None)]
+
     def glimpse(self, env: ActionableEnv, response: EnvResponse) -> Glimpse:
         """Return what can be compared after a step."""
         outcome = (response.reward, response.terminated, response.truncated)

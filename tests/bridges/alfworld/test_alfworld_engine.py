@@ -17,6 +17,9 @@ from envharness.bridges.alfworld import engine as engines
 from envharness.bridges.alfworld.engine import Frame, GameEngine
 from envharness.bridges.alfworld.games import Game, GameLibrary
 
+needs_plain_textworld = pytest.mark.skipif(
+    sys.version_info >= (3, 13), reason="TextWorld 1.7 by itself does not run on Python 3.13: it writes to locals()"
+)
 REAL_GAMES = (3, 75, 120, 170, 230, 290)
 """One training game of each type."""
 
@@ -63,16 +66,18 @@ def _assert_same_transcript(game: Game, steps: int) -> None:
     assert ours == list(_plain_frames(game, commands))
 
 
+@needs_plain_textworld
 @pytest.mark.parametrize("task", ["builtin/mug-to-desk", "builtin/clean-cup-to-shelf"])
 def test_the_transcript_is_that_of_textworld_itself(task: str, alfworld_engine: None) -> None:
     _assert_same_transcript(GameLibrary(None).find(task), steps=40)
 
 
 @pytest.mark.slow
+@needs_plain_textworld
 @pytest.mark.parametrize("index", REAL_GAMES)
 def test_the_transcript_of_a_real_game_is_that_of_textworld_itself(index: int, games_folder: Path) -> None:
     library = GameLibrary(games_folder)
-    _assert_same_transcript(library.find(library.task_ids("train")[index]), steps=25)
+    _assert_same_transcript(library.find(library.task_ids("train")[index]), steps=15)
 
 
 @pytest.mark.slow

@@ -26,6 +26,15 @@ WEAKNESSES: dict[str, str] = {
 WITHOUT_TEMPLATE: frozenset[str] = frozenset({"misuses_stove", "wrong_instance"})
 """Weaknesses that no component template was written for: finding one of these is a designer's own work."""
 
+SHOWS_AS: dict[str, tuple[str, ...]] = {
+    "visible_only": ("revisits_states", "runs_out_of_steps"),
+    "stops_early": ("stops_early",),
+    "ignores_errors": ("repeats_actions", "ignores_refusals"),
+    "forgets_goal": ("revisits_states", "reads_only_the_start"),
+    "loops": ("repeats_actions", "revisits_states"),
+}
+"""The flaws, as a diagnosis names them, that a weakness shows as in trajectories. One not listed shows as none."""
+
 
 class Weaknesses(BaseModel):
     """How strong each weakness is. The defaults win most games always or never, depending on what the game asks for."""

@@ -13,6 +13,7 @@ from envharness.bridges.toy24.arithmetic import Move, Operation, hand_of, read_n
 from envharness.bridges.toy24.puzzles import TARGET, puzzle, task_ids
 from envharness.bridges.toy24.tools import Combine, ResetNumbers, Stop
 from envharness.core.errors import ConfigError, SpecError
+from envharness.core.messages import first_problem
 from envharness.core.seeding import stream
 from envharness.core.tool import Tool
 from envharness.core.types import (
@@ -278,9 +279,8 @@ class Toy24(Bridge):
         try:
             game = _Game.model_validate(state)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise SpecError(f"not a snapshot of toy24: {first['msg']}", place=f"state.{where}") from error
+            where, message = first_problem(error)
+            raise SpecError(f"not a snapshot of toy24: {message}", place=f"state.{where}") from error
         written = [str(number) for number in env._numbers]
         if sorted(game.dealt) != sorted(written):
             raise SpecError(

@@ -14,6 +14,7 @@ from envharness.bridges.toy24.reading import Hint, Reading, read
 from envharness.bridges.toy24.thinking import notice, plausible_move
 from envharness.bridges.toy24.weaknesses import WEAKNESSES, Weaknesses
 from envharness.core.errors import ConfigError
+from envharness.core.messages import first_problem
 from envharness.core.policy import Decision, Turn
 from envharness.core.types import Action, JsonDict
 
@@ -52,10 +53,9 @@ class SolverPolicy:
         try:
             self._weak = Weaknesses.model_validate(weaknesses)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
+            option, message = first_problem(error)
             raise ConfigError(
-                f"policy solver: option {where!r}: {first['msg']} (options: {', '.join(Weaknesses.model_fields)})"
+                f"policy solver: option {option!r}: {message} (options: {', '.join(Weaknesses.model_fields)})"
             ) from error
         self._rng = random.Random(seed)
         self._target = Fraction(24)

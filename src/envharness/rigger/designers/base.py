@@ -38,11 +38,6 @@ class Evidence:
     latest: tuple[Episode, ...] = ()
     """The rollouts of the last candidate that was measured."""
 
-    @property
-    def measured_rounds(self) -> tuple[Round, ...]:
-        """The rounds whose rollouts are complete."""
-        return tuple(entry for entry in self.rounds if entry.measured is not None and entry.measured.complete)
-
 
 @runtime_checkable
 class Designer(Protocol):

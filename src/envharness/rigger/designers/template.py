@@ -10,6 +10,15 @@ from envharness.rigger.records import Candidate, Diagnosis, Round
 from envharness.rigger.search import Response, next_magnitude
 from envharness.rigger.templates import LIBRARY, Template
 
+PROMISING = 0.4
+"""An untried type of less appeal waits until the magnitudes of the tried ones are used up."""
+CHECKS_LOST = 3
+"""A type that failed this many free checks without one paid round is given up: its window is too narrow to find."""
+
+
+MOVED = frozenset({"too_easy", "too_hard", "unsolvable"})
+"""Verdicts that say the type works and the magnitude does not."""
+
 
 class TemplateDesigner:
     """Needs no model. The refinement rule: movement keeps the type and changes the size; no movement changes the type.
@@ -35,12 +44,6 @@ class TemplateDesigner:
         untried = [template for template in ranked if template.id not in tried]
         promising = [template for template in untried if appeal(template, evidence.diagnosis) >= PROMISING]
         return _first_of(promising, evidence) or _deeper(ranked, evidence) or _first_of(untried, evidence)
-
-
-PROMISING = 0.4
-"""An untried type of less appeal waits until the magnitudes of the tried ones are used up."""
-CHECKS_LOST = 3
-"""A type that failed this many free checks without one paid round is given up: its window is too narrow to find."""
 
 
 def choose_templates(only: Sequence[str] | None) -> tuple[Template, ...]:
@@ -78,10 +81,6 @@ def _refined(template: Template, evidence: Evidence, last: Round) -> Candidate |
     moved = any(e.verdict in MOVED for e in evidence.rounds if e.candidate.template == template.id and e.measured)
     keeps = last.verdict in MOVED or failed == "changes_something" or (last.verdict == "no_movement" and moved)
     return _at_next_magnitude(template, evidence) if keeps else None
-
-
-MOVED = frozenset({"too_easy", "too_hard", "unsolvable"})
-"""Verdicts that say the type works and the magnitude does not."""
 
 
 def _at_next_magnitude(template: Template, evidence: Evidence) -> Candidate | None:

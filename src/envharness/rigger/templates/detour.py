@@ -9,6 +9,9 @@ from envharness.rigger.patterns import effective_actions
 from envharness.rigger.records import Candidate
 from envharness.rigger.templates.base import Template
 
+LONGEST = 12
+"""Actions a detour has at most."""
+
 
 def detours(evidence: Evidence) -> list[tuple[Action, ...]]:
     """Return recorded beginnings that are no part of the shortest known win, mildest first.
@@ -26,10 +29,6 @@ def detours(evidence: Evidence) -> list[tuple[Action, ...]]:
                 found.setdefault(spell_all(start), (length + (0 if episode.success else LONGEST), start))
     ranked = sorted(found.items(), key=lambda item: (item[1][0], item[0]))
     return [start for _, (_, start) in ranked]
-
-
-LONGEST = 12
-"""Actions a detour has at most."""
 
 
 def build(evidence: Evidence, magnitude: float) -> Candidate | None:

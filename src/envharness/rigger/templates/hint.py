@@ -36,9 +36,8 @@ class _Contract(Contract):
 '''
 
 
-def hint_source(evidence: Evidence, plan: tuple[Action, ...], share: float, key: str) -> str:
+def hint_source(plan: tuple[Action, ...], share: float, key: str) -> str:
     """Return a Contract that tells the actions of `plan` on `share` of the turns."""
-    del evidence
     steps = [(signature(action), spell(action)) for action in plan]
     return source(_CLASS, HITS, CORE, SIGNATURE, key=key, share=round(share, 4), plan=steps)
 
@@ -49,7 +48,7 @@ def build(evidence: Evidence, magnitude: float) -> Candidate | None:
         return None
     plan = evidence.wins[0]
     return Candidate(
-        contract_source=hint_source(evidence, plan, magnitude, key_of(evidence, "hint")),
+        contract_source=hint_source(plan, magnitude, key_of(evidence, "hint")),
         template="hint",
         magnitude=magnitude,
         rationale=(

@@ -6,6 +6,10 @@ from envharness.rigger.designers.base import Evidence
 from envharness.rigger.records import Candidate
 from envharness.rigger.templates.base import HITS, Template, key_of, source
 
+BURIED_CHARACTERS = 1200
+"""How much text stands before the news."""
+
+
 _TRUNCATE = '''
 class _Contract(Contract):
     """Shows the first part of each text. The structured copy would give it away, so it is left out."""
@@ -114,10 +118,6 @@ def bury(evidence: Evidence, magnitude: float) -> Candidate:
     text = source(_BURY, HITS, key=key_of(evidence, "bury_observation"), share=round(magnitude, 4), records=records)
     why = f"On {magnitude:.0%} of turns the news stands below a long record: a policy must read to the end."
     return _candidate("bury_observation", text, magnitude, why)
-
-
-BURIED_CHARACTERS = 1200
-"""How much text stands before the news."""
 
 
 def _candidate(template: str, text: str, magnitude: float, rationale: str) -> Candidate:

@@ -7,6 +7,9 @@ from envharness.rigger.records import Candidate
 from envharness.rigger.templates.base import Template, key_of
 from envharness.rigger.templates.hint import hint_source
 
+SMALLEST_SHARE = 0.02
+"""Hints rarer than this are left out."""
+
 
 def build(evidence: Evidence, magnitude: float) -> Candidate | None:
     """Play `magnitude` of a known win in advance, never its last action. None where no win of two actions is known.
@@ -20,9 +23,7 @@ def build(evidence: Evidence, magnitude: float) -> Candidate | None:
     amount = magnitude * (len(plan) - 1)
     played = min(int(amount), len(plan) - 1)
     share = amount - played
-    contract = (
-        hint_source(evidence, plan[played:], share, key_of(evidence, "prefix")) if share >= SMALLEST_SHARE else ""
-    )
+    contract = hint_source(plan[played:], share, key_of(evidence, "prefix")) if share >= SMALLEST_SHARE else ""
     if not played and not contract:
         return None
     return Candidate(
@@ -36,9 +37,6 @@ def build(evidence: Evidence, magnitude: float) -> Candidate | None:
         ),
     )
 
-
-SMALLEST_SHARE = 0.02
-"""Hints rarer than this are left out."""
 
 PREFIX = Template(
     id="winning_prefix",

@@ -7,13 +7,13 @@ from collections import deque
 
 from envharness.core.trace import Episode
 from envharness.rollouts.blame import worth_another_try
-from envharness.rollouts.engine import BaseEngine
+from envharness.rollouts.engine import Engine
 from envharness.rollouts.environment_thread import EnvironmentThread
 from envharness.rollouts.episode import play
 from envharness.rollouts.job import RolloutJob
 
 
-class InlineEngine(BaseEngine):
+class InlineEngine(Engine):
     """Plays a job when its result is asked for. All environments live on one thread, one after another.
 
     An environment call that hangs is given up after its limit, and its thread is left behind until the process ends. A

@@ -10,7 +10,7 @@ from envharness.core.errors import MachineryError
 from envharness.core.trace import Episode
 from envharness.rollouts.backends.supervisor import Finished, Supervisor
 from envharness.rollouts.backends.worker_process import Ticket, WorkerSettings, registered_ids
-from envharness.rollouts.engine import BaseEngine
+from envharness.rollouts.engine import Engine
 from envharness.rollouts.episode import CLOSE_SECONDS
 from envharness.rollouts.job import RolloutJob
 
@@ -22,7 +22,7 @@ GRACE_SECONDS = 2 * CLOSE_SECONDS + 5
 _PATIENCE = 0.5
 
 
-class PoolEngine(BaseEngine):
+class PoolEngine(Engine):
     """Plays in `workers` processes, `episodes_per_worker` at a time in each.
 
     A worker that dies is replaced, and its episodes are tried again. Results come in the order in which they finish.

@@ -16,6 +16,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from envharness.core.errors import MachineryError
+from envharness.core.messages import one_line
 from envharness.core.trace import Episode, InvalidCause, Outcome
 from envharness.rollouts.backends.frames import JOB, READY, RESULT, STUCK, Frame
 from envharness.rollouts.backends.worker_process import Ticket, WorkerProcess, WorkerSettings
@@ -184,7 +185,7 @@ class Supervisor:
             for frame in frames:
                 self._hear(worker, frame)
         except (MachineryError, ValidationError) as error:
-            self._lost(worker, f"it sent what is no episode: {str(error).splitlines()[0]}; ")
+            self._lost(worker, f"it sent what is no episode: {one_line(error)}; ")
 
     def _hear(self, worker: WorkerProcess, frame: Frame) -> None:
         if frame.kind == READY:

@@ -9,7 +9,7 @@ from textwrap import dedent, indent
 SCRATCH = "@SCRATCH@"
 """Stands in an attack's source for the folder that it may try to change."""
 
-SECRET = "planted-secret-4711"  # noqa: S105 - bait, not a secret
+SECRET = "planted-secret-4711"  # noqa: S105  bait, not a secret
 """What attacks on secrets look for: in a variable of the environment, in an open file, in a module's globals."""
 
 BREACH = "BREACH"

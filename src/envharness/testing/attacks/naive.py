@@ -27,7 +27,7 @@ _SECONDS = 10.0
 
 def main() -> None:
     """Answer each line of standard input: `{"name", "source"}` gives `{"name", "harm": [...]}`."""
-    setattr(victim, "SECRET", definitions.SECRET)  # noqa: B010 - the module has no such name
+    setattr(victim, "SECRET", definitions.SECRET)  # noqa: B010  the module has no such name
     with tempfile.TemporaryFile() as secret:
         secret.write(definitions.SECRET.encode())
         secret.flush()
@@ -63,10 +63,10 @@ def _run(source: str) -> list[str]:
     namespace: dict[str, Any] = dict(SCOPE)
     harm: list[str] = []
     try:
-        exec(source, namespace)  # noqa: S102 - the mistake that this harness is there to show
+        exec(source, namespace)  # noqa: S102  the mistake that this harness is there to show
         contract: Any = next(namespace[name] for name in CONTRACT_CLASSES if name in namespace)()
         _play(environment, contract, harm)
-    except Exception as error:  # noqa: BLE001 - what a harness does that thinks hooks only ever raise
+    except Exception as error:  # noqa: BLE001  what a harness does that thinks hooks only ever raise
         harm += [str(error)] if definitions.BREACH in str(error) else []
         return harm
     verdict = contract.evaluate() if hasattr(contract, "evaluate") else environment.evaluate()
@@ -83,7 +83,7 @@ def _play(environment: VictimEnvironment, contract: Any, harm: list[str]) -> Non
         chosen = contract.filter_action(action, environment.live)
         if action != Action(name="work", kwargs={"note": ["a"]}):
             harm.append("the policy's action changed")
-        if isinstance(chosen, Blocked) and isinstance(chosen.reason, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a hook's lie
+        if isinstance(chosen, Blocked) and isinstance(chosen.reason, str):  # pyright: ignore[reportUnnecessaryIsInstance]  a hook's lie
             harm += [chosen.reason] if definitions.BREACH in chosen.reason else []
             continue
         if not _is_true_action(chosen):
@@ -95,9 +95,9 @@ def _play(environment: VictimEnvironment, contract: Any, harm: list[str]) -> Non
             harm.append(f"{type(response).__name__} reached the policy")
             return
         shown = contract.filter_observation(response.observation, environment.live)
-        if response.reward != 0.25:  # noqa: PLR2004 - what the environment gives
+        if response.reward != 0.25:  # noqa: PLR2004  what the environment gives
             harm.append("the reward changed")
-    if not isinstance(shown, Observation) or not isinstance(shown.text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a hook's lie
+    if not isinstance(shown, Observation) or not isinstance(shown.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  a hook's lie
         harm.append("the policy was shown what is no observation")
 
 

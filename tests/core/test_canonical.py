@@ -1,3 +1,5 @@
+"""Canonical JSON: equal values are equal text, whatever their integers and the order of their keys."""
+
 from __future__ import annotations
 
 import json
@@ -8,16 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as some
 from pydantic import JsonValue
 
-from envharness.store.canonical import canonical_json, record_content
+from envharness.core.canonical import canonical_json, digest
 
 values = some.recursive(
     some.none() | some.booleans() | some.integers() | some.text() | some.floats(allow_nan=False, allow_infinity=False),
-    lambda inner: (
-        some.lists(inner)
-        | some.dictionaries(
-            some.sampled_from(["a", "seconds", "env_seconds", "worker", "attempt", "run_dir", "z"]), inner
-        )
-    ),
+    lambda inner: some.lists(inner) | some.dictionaries(some.text(), inner),
     max_leaves=20,
 )
 
@@ -29,17 +26,10 @@ def test_equal_values_are_equal_text_whatever_the_order_of_keys(value: JsonValue
     assert canonical_json(_reversed(value)) == text
 
 
-@given(values)
-def test_content_has_no_circumstances_and_keeps_everything_else(value: JsonValue) -> None:
-    content = record_content(value)
-    text = canonical_json(content)
-    assert record_content(content) == content
-    for name in ("seconds", "env_seconds", "worker", "attempt", "run_dir"):
-        assert f'"{name}":' not in text
-    if not any(
-        f'"{name}"' in canonical_json(value) for name in ("seconds", "env_seconds", "worker", "attempt", "run_dir")
-    ):
-        assert content == value
+def test_a_digest_is_of_the_value_not_of_the_order_of_keys() -> None:
+    assert digest({"a": 2**80, "b": ["é"]}) == digest({"b": ["é"], "a": 2**80})
+    assert digest({"a": 1}) != digest({"a": "1"})
+    assert len(digest(None, 16)) == 16
 
 
 def test_nan_is_no_content() -> None:

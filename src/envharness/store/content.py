@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import cast
 
 from pydantic import JsonValue
@@ -10,12 +9,6 @@ from pydantic import JsonValue
 from envharness.core.types import JsonDict
 
 _CIRCUMSTANCES = frozenset({"seconds", "worker", "attempt", "run_dir"})
-
-
-def canonical_json(value: JsonValue) -> str:
-    """Serialize with sorted keys and no spaces, so that equal values are equal text. Raises ValueError for NaN."""
-    # The standard library's encoder, because JSON from an environment may hold integers of more than 64 bits.
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def record_content(value: JsonValue) -> JsonValue:

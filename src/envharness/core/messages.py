@@ -1,0 +1,32 @@
+"""One-line messages: what an error says in a line, the first problem of a validation, and text safe to print."""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+_PLACE_PARTS = 6
+"""Parts of a path that a message names: in a deeply nested value, the rest helps nobody."""
+
+
+def first_problem(error: ValidationError) -> tuple[str, str]:
+    """Return the place and the message of a validation's first problem.
+
+    The place is a dotted path such as `actions.0.name`, empty where the value as a whole is wrong.
+    """
+    problem = error.errors(include_url=False, include_input=False)[0]
+    return ".".join(str(part) for part in problem["loc"][:_PLACE_PARTS]), problem["msg"]
+
+
+def one_line(error: BaseException) -> str:
+    """Return what an error says, in one line: a validation's first problem, or the first line of any other error.
+
+    The name of the class where it says nothing.
+    """
+    if isinstance(error, ValidationError):
+        return ": ".join(part for part in first_problem(error) if part)
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
+
+
+def printable(text: str) -> str:
+    r"""Return `text` as one line with everything that could steer a terminal spelt out, as `\n` or `\x1b`."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
