@@ -8,9 +8,10 @@ import pytest
 
 from envharness.components.stack_file import save_stack
 from envharness.core.errors import ZygoteError
+from envharness.core.policy import PolicySpec
 from envharness.core.spec import MAX_DEPTH, StackSpec
 from envharness.core.trace import Episode
-from envharness.rigger.checks import patiently
+from envharness.rigger.checks import check_dry_run, patiently
 from envharness.rigger.config import RigConfig
 from envharness.rigger.designers.base import Evidence
 from envharness.rigger.objectives import SuccessBand
@@ -19,6 +20,7 @@ from envharness.rigger.plan import Batch, TaskPlanner, witnesses
 from envharness.rigger.records import Candidate, TaskResult
 from envharness.rigger.stacks import base_stacks
 from envharness.rollouts.engine import Engine, make_engine
+from envharness.rollouts.episode import run_episode
 from rigger.build import CLEAR, config, mix
 from rigger.halls import LAST, go
 
@@ -178,3 +180,13 @@ def test_a_stack_that_grew_too_high_is_a_failed_check_and_not_the_end_of_the_run
     result, _ = rigged(settings, Candidate(in_env_actions=[go("walk on")]))
     assert [check.passed for check in result.rounds[0].checks] == [True, True, False]
     assert "more than 64 components" in result.rounds[0].feedback
+
+
+def test_a_state_that_no_hook_can_be_shown_fails_the_check_and_not_the_run() -> None:
+    episode = run_episode(StackSpec.environment("toy24", task="easy-0000"), PolicySpec(id="random"))
+    assert episode.start is not None
+    episode.start.state = {"huge": 10**30}
+    watching = contract("    def filter_observation(self, observation, env_state):\n        return observation\n")
+    [failed] = check_dry_run(watching, [episode])
+    assert (failed.id, failed.passed) == ("dry_run", False)
+    assert "no hook can see it" in failed.detail

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from envharness.core.errors import HookFault, ZygoteError
+from envharness.core.errors import HookFault, SpecError, ZygoteError
 from envharness.core.trace import Episode, TraceStep
 from envharness.core.types import Action, Blocked, EnvResponse, JsonDict
 from envharness.rigger.records import Candidate, CheckResult
@@ -82,7 +82,8 @@ def check_dry_run(candidate: Candidate, baseline: Sequence[Episode], *, unsafe: 
     """
     try:
         total = sum((patiently(lambda e=e: dry_run(candidate, e, unsafe=unsafe)) for e in baseline), DryRun())
-    except HookFault as fault:
+    except (HookFault, SpecError) as fault:
+        # SpecError: a recorded state that no hook can be shown. No hook can live here then, but other tasks can go on.
         return [CheckResult(id="dry_run", passed=False, detail=str(fault))]
     survived = CheckResult(id="dry_run", passed=True, detail=f"{total.steps} recorded steps")
     changes = total.effects > 0 or bool(candidate.in_env_actions)
