@@ -171,14 +171,15 @@ class Toy24(Bridge):
     def combine(self, left: str, operation: Operation, right: str) -> EnvResponse:
         """Combine two numbers of the hand; changes nothing but the step count where that is impossible."""
         game = self._game
-        first, second = read_number(left), read_number(right)
         rest = [Fraction(number) for number in game.numbers]
-        for text, number in ((left, first), (right, second)):
+        taken: list[Fraction] = []
+        for text in (left, right):
+            number = read_number(text)
             if number is None or number not in rest:
                 return self._nothing(f"there is no {text[:20]!r} among {', '.join(game.numbers)}")
             rest.remove(number)
-        if first is None or second is None:  # unreachable; tells the type checker so
-            return self._nothing("there is no such number")
+            taken.append(number)
+        first, second = taken
         if operation == "/" and second == 0:
             return self._nothing("a division by zero has no result")
         move = Move(first, operation, second)
