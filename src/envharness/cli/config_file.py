@@ -15,6 +15,10 @@ from envharness.core.messages import one_line
 Model = TypeVar("Model", bound=BaseModel)
 Lines = dict[tuple[str | int, ...], int]
 MAX_BYTES = 1_000_000
+MAX_NODES = 100_000
+"""Keys and values with every alias written out; more is no configuration, but an attack on memory."""
+MAX_SHOWN = 100
+"""Characters of a wrong value that an error shows."""
 
 
 def read_config(path: Path, model: type[Model], overrides: dict[str, Any] | None = None) -> Model:
@@ -47,15 +51,17 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], Lines]:
     if len(text) > MAX_BYTES:
         raise ConfigError(f"{path}: larger than {MAX_BYTES} characters; this is not a configuration")
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = yaml.compose(text, Loader=_Loader)
         lines: Lines = {}
         _walk(root, (), lines, path)
-        data = yaml.safe_load(text)
+        data = yaml.load(text, Loader=_Loader)  # noqa: S506  a SafeLoader that reads keys as text
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else "?"
         raise ConfigError(f"{path}, line {line}: not YAML: {error.problem}") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: not YAML: {one_line(error)}") from error
+    except ValueError as error:  # a date or a number that Python cannot hold
+        raise ConfigError(f"{path}: a value cannot be read: {error}") from error
     except RecursionError as error:
         raise ConfigError(f"{path}: nested too deep, or an alias that holds itself") from error
     if data is None:
@@ -65,19 +71,46 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], Lines]:
     return cast("dict[str, Any]", data), lines
 
 
-def _walk(node: yaml.Node | None, place: tuple[str | int, ...], lines: Lines, path: Path) -> None:
+class _Loader(yaml.SafeLoader):
+    """Reads keys as they are written: `null`, `on` and `5` are names here."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        self.flatten_mapping(node)
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                key.tag = "tag:yaml.org,2002:str"
+        return super().construct_mapping(node, deep)
+
+
+def _walk(root: yaml.Node | None, place: tuple[str | int, ...], lines: Lines, path: Path) -> None:
     """Note the line of every key; a key given twice is an error, because YAML would silently keep the last."""
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            name = str(key.value)
-            if (*place, name) in lines:
-                raise ConfigError(f"{path}, line {key.start_mark.line + 1}: key {name!r} is given twice")
-            lines[*place, name] = key.start_mark.line + 1
-            _walk(value, (*place, name), lines, path)
-    elif isinstance(node, yaml.SequenceNode):
-        for index, item in enumerate(node.value):
-            lines[*place, index] = item.start_mark.line + 1
-            _walk(item, (*place, index), lines, path)
+    visited = 0
+
+    def visit(node: yaml.Node | None, place: tuple[str | int, ...]) -> None:
+        nonlocal visited
+        visited += 1
+        if visited > MAX_NODES:
+            raise ConfigError(f"{path}: more than {MAX_NODES} values, aliases written out; this is not a configuration")
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                name = str(key.value)
+                if (*place, name) in lines:
+                    raise ConfigError(f"{path}, line {key.start_mark.line + 1}: key {name!r} is given twice")
+                lines[*place, name] = key.start_mark.line + 1
+                visit(value, (*place, name))
+        elif isinstance(node, yaml.SequenceNode):
+            for index, item in enumerate(node.value):
+                lines[*place, index] = item.start_mark.line + 1
+                visit(item, (*place, index))
+        elif node is not None and _is_no_number(node):
+            where = f"{path}, line {node.start_mark.line + 1}, key {'.'.join(map(str, place))!r}"
+            raise ConfigError(f"{where}: {node.value} is no number that a run can record; give a finite one")
+
+    visit(root, place)
+
+
+def _is_no_number(node: yaml.Node) -> bool:
+    return node.tag == "tag:yaml.org,2002:float" and node.value.lower().lstrip("+-") in {".inf", ".nan"}
 
 
 def _override(data: dict[str, Any], keys: list[str], value: Any) -> None:
@@ -104,7 +137,11 @@ def _explain(problem: ErrorDetails, model: type[BaseModel]) -> str:
         return f"unknown key{allowed}"
     if problem["type"] == "missing":
         return "this key is required"
-    return f"{problem['msg']}, found {problem['input']!r}"
+    message = problem["msg"].removeprefix("Value error, ")
+    if not problem["loc"]:  # about several keys, which the message names
+        return message
+    found = repr(problem["input"])
+    return f"{message}, found {found if len(found) <= MAX_SHOWN else found[:MAX_SHOWN] + '...'}"
 
 
 def _fields_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:

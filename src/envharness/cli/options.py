@@ -19,7 +19,7 @@ def parse_options(pairs: list[str]) -> JsonDict:
             raise ConfigError(f"option {pair!r} is not of the form key=value")
         try:
             value: JsonValue = yaml.safe_load(text)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise ConfigError(f"option {pair!r}: the value is not YAML") from error
         options[key] = value
     return options

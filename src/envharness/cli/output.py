@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
 from rich.console import Console
 from rich.text import Text
 
@@ -20,7 +20,7 @@ def console() -> Console:
 
 def say(text: str) -> None:
     """Print one line about progress on standard error. `text` may come from a trace: nothing in it acts."""
-    Console(stderr=True, highlight=False).print(Text(printable(text)))
+    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(printable(text)))
 
 
 def failure(message: str, *, hint: str = "") -> None:
@@ -34,5 +34,7 @@ def failure(message: str, *, hint: str = "") -> None:
 def print_json(data: Mapping[str, Any]) -> None:
     """End standard output with one JSON object on a line of its own."""
     sys.stdout.flush()
-    sys.stdout.write(orjson.dumps(data).decode() + "\n")
+    # The standard library's encoder, because traces may hold integers of more than 64 bits; plain ASCII, because of
+    # terminals that know nothing else.
+    sys.stdout.write(json.dumps(data, separators=(",", ":"), allow_nan=False) + "\n")
     sys.stdout.flush()

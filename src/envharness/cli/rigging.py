@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from envharness.cli.output import console, say
+from envharness.core.errors import EnvHarnessError
 from envharness.core.types import JsonDict
 from envharness.rigger.config import RigConfig
 from envharness.rigger.loop import rig
@@ -60,7 +61,12 @@ def carry_out(file: RigFile, *, command: str, resume: bool = True, unsafe_hooks:
         ) as engine,
         make_progress(sys.stderr) as progress,
     ):
-        summary = rig(content, store=store, engine=engine, progress=progress, unsafe_hooks=unsafe_hooks)
+        try:
+            summary = rig(content, store=store, engine=engine, progress=progress, unsafe_hooks=unsafe_hooks)
+        except EnvHarnessError:
+            # What stopped it may be the configuration itself, which must not bind a folder that holds nothing yet.
+            store.forget_empty()
+            raise
         write_report_of(store)
     say(f"done in {time.monotonic() - started:.0f} s; report: {folder / REPORT}, accepted stacks: {folder / 'stacks'}")
     return summary

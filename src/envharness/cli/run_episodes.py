@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -24,7 +25,7 @@ def run(
     task: Annotated[str | None, typer.Option(help="The task to play.")] = None,
     option: Annotated[list[str] | None, typer.Option("--option", "-o", help="key=value for the environment.")] = None,
     policy_option: Annotated[list[str] | None, typer.Option("--policy-option", "-q", help="key=value.")] = None,
-    episodes: Annotated[int, typer.Option("--episodes", "-n", min=1, help="How many.")] = 1,
+    episodes: Annotated[int, typer.Option("--episodes", "-n", min=1, max=1_000_000, help="How many.")] = 1,
     max_steps: Annotated[int, typer.Option(min=1, help="Turns an episode may take.")] = 50,
     seed: Annotated[int, typer.Option(help="Seed of all random streams.")] = 0,
     backend: Annotated[Literal["inline", "pool"], typer.Option(help="inline or pool.")] = "inline",
@@ -50,14 +51,14 @@ def run(
         raise typer.Exit(MachineryError.exit_code)
 
 
-def _jobs(stack: StackSpec, policy: PolicySpec, *, episodes: int, max_steps: int, seed: int) -> list[RolloutJob]:
+def _jobs(stack: StackSpec, policy: PolicySpec, *, episodes: int, max_steps: int, seed: int) -> Iterator[RolloutJob]:
     from envharness.core.seeding import derive_seed
     from envharness.rollouts.job import Limits, RolloutJob
 
     with stack.build() as env:
         task = env.task_id
-    return [
-        RolloutJob(
+    for index in range(episodes):
+        yield RolloutJob(
             task=task,
             stack=stack,
             policy=policy,
@@ -66,8 +67,6 @@ def _jobs(stack: StackSpec, policy: PolicySpec, *, episodes: int, max_steps: int
             index=index,
             limits=Limits(max_steps=max_steps),
         )
-        for index in range(episodes)
-    ]
 
 
 def _print(played: list[Episode], *, trace: bool, as_json: bool) -> None:

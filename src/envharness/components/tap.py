@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, TypeVar, cast
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from envharness.core.env import ActionableEnv
 from envharness.core.harness import EnvHarness
 from envharness.core.spec import StackNode
 from envharness.core.trace import ComponentEvent, Exchange, SegmentStart
-from envharness.core.types import Action, EnvResponse, JsonDict, ResetResponse
+from envharness.core.types import Action, EnvResponse, JsonDict, Observation, ResetResponse
+
+T = TypeVar("T")
+Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass
@@ -46,24 +53,57 @@ class Tap(EnvHarness):
     def reset(self, seed: int | None = None, options: JsonDict | None = None) -> ResetResponse:
         """Reset, and record the environment's own first observation."""
         response = self.inner.reset(seed, options)
-        observation = response.observation.model_copy(deep=True)
+        observation = written_copy(ResetResponse, response, "reset").observation
         self._recorder.starts.append(SegmentStart(segment=self._segment, observation=observation))
         return response
 
     def step(self, action: Action) -> EnvResponse:
         """Step, and record the exchange as copies: nobody above can edit history."""
         response = self.inner.step(action)
+        recorded = written_copy(EnvResponse, response, "step")
         self._recorder.exchanges.append(
-            Exchange(
-                segment=self._segment, action=action.model_copy(deep=True), response=response.model_copy(deep=True)
-            )
+            Exchange(segment=self._segment, action=action.model_copy(deep=True), response=recorded)
         )
         return response
+
+    def observe(self) -> Observation:
+        """Forward, and see that it is an observation."""
+        return expect(Observation, self.inner.observe(), "observe")
+
+    def get_env_state(self) -> JsonDict:
+        """Forward, and see that it is an object."""
+        return cast("JsonDict", expect(dict, self.inner.get_env_state(), "get_env_state"))
 
     @property
     def node(self) -> StackNode:
         """A tap leaves no trace in the description of a stack."""
         return self.inner.node
+
+
+def written_copy(kind: type[Model], value: object, call: str) -> Model:
+    """Return a copy by way of JSON. Raises TypeError for what is not the model it should be.
+
+    A bridge's mistake is found here, below all components, so that none of them is blamed for it.
+    """
+    model = expect(kind, value, call)
+    if isinstance(model, EnvResponse) and isinstance(model.reward, float) and not math.isfinite(model.reward):
+        raise ValueError(f"{call} returned the reward {model.reward}, which is not a finite number")
+    try:
+        return kind.model_validate_json(model.model_dump_json(warnings="error"))
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in problem["loc"])
+        raise TypeError(f"{call} returned a malformed {kind.__name__}: {place}: {problem['msg']}") from error
+    except PydanticSerializationError as error:
+        reason = " ".join(str(error).split())
+        raise TypeError(f"{call} returned what is not JSON: {reason}") from error
+
+
+def expect(kind: type[T], value: object, call: str) -> T:
+    """Return what a bridge returned, if it is of `kind`: its author's type checker may not have looked."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{call} returned {type(value).__name__}, not {kind.__name__}")
+    return value
 
 
 @contextmanager

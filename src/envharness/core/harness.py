@@ -24,11 +24,17 @@ from envharness.core.types import (
 class EnvHarness(ActionableEnv):
     """A component. Overrides what it affects; what it does not override reaches the environment as it is.
 
-    `evaluate` is final by convention and by test: the verifier of the frozen environment always judges.
+    `evaluate` is final: the verifier of the frozen environment always judges. Defining a subclass that overrides it
+    raises TypeError.
     """
 
     tag: ClassVar[str]
     """The id under which the component is registered."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.evaluate is not EnvHarness.evaluate:
+            raise TypeError(f"{cls.__name__} defines evaluate(), but no component has a say in the verdict")
 
     def __init__(self, inner: ActionableEnv) -> None:
         self.inner = inner

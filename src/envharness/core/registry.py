@@ -84,8 +84,9 @@ def load(kind: Kind, name: str) -> Callable[..., Any]:
         found: Any = importlib.import_module(module_name)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError, SyntaxError, ValueError) as error:
-        raise PluginError(f"{kind} {name!r}: cannot load {dotted}: {error}") from error
+    except (Exception, SystemExit) as error:  # a plug-in's module runs as it is imported, and may raise anything
+        reason = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
+        raise PluginError(f"{kind} {name!r}: cannot load {dotted}: {reason}") from error
     if not callable(found):
         raise PluginError(f"{kind} {name!r}: {dotted} is not a class or function")
     return found

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from envharness.core.errors import EnvHarnessError, PluginError, SchemaVersionError, SpecError, UnknownIdError
+from envharness.core.errors import PluginError, SchemaVersionError, SpecError, UnknownIdError
 from envharness.core.messages import first_problem, one_line
-from envharness.core.registry import load
+from envharness.core.registry import Kind, load
 
 if TYPE_CHECKING:
     from envharness.core.env import ActionableEnv
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 2
 MAX_DEPTH = 64
 """Components one above the other. A deeper file is a mistake or an attack."""
+
+_PLACE_PARTS = 6
+"""Parts of a path into a value that an error names; the rest helps nobody."""
 
 _OLDER_TAGS = {"setup": "stage", "rules": "contract"}
 
@@ -130,7 +134,7 @@ def _read_node(data: object, place: str, depth: int) -> StackNode:
         raise SpecError(f"expected an object, found {type(data).__name__}", place=place)
     fields = dict(cast("dict[str, object]", data))
     kind = fields.get("kind")
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise SpecError(f"unknown tag {kind!r} (known: {', '.join(sorted(_KINDS))})", place=f"{place}.kind")
     if kind == "wrapped":
         fields["inner"] = _read_node(fields.get("inner"), f"{place}.inner", depth + 1)
@@ -142,7 +146,7 @@ def _read_node(data: object, place: str, depth: int) -> StackNode:
             _read_node(segment, f"{place}.segments[{index}]", depth + 1)
             for index, segment in enumerate(cast("list[object]", segments))
         )
-    return _validated(_KINDS[str(kind)], fields, place)
+    return _validated(_KINDS[kind], fields, place)
 
 
 def _validated(model: type[_Model], fields: dict[str, object], place: str) -> _Model:
@@ -188,34 +192,44 @@ def _older_state(component: str, state: object, place: str) -> dict[str, object]
 def _build(node: StackNode, place: str) -> ActionableEnv:
     if isinstance(node, EnvironmentNode):
         return _build_environment(node, place)
-    if isinstance(node, WrappedNode):
-        inner: Any = _build(node.inner, f"{place}.inner")
-        built: list[ActionableEnv] = [inner]
-    else:
-        built = []
-        for index, segment in enumerate(node.segments):
-            try:
-                built.append(_build(segment, f"{place}.segments[{index}]"))
-            except EnvHarnessError:
-                _close_all(built)
-                raise
-        inner = built
-    try:
-        component: Any = load("component", node.component)
-        return component.from_state(node.state, inner)
-    except (UnknownIdError, PluginError) as error:
-        _close_all(built)
-        raise SpecError(str(error), place=f"{place}.component") from error
-    except (SpecError, TypeError, ValidationError) as error:
-        _close_all(built)
-        raise SpecError(one_line(error), place=f"{place}.state") from error
+    component = _component(node, place)
+    with ExitStack() as undo:
+        if isinstance(node, WrappedNode):
+            below: Any = _build(node.inner, f"{place}.inner")
+            undo.callback(below.close)
+        else:
+            below = []
+            for index, segment in enumerate(node.segments):
+                below.append(_build(segment, f"{place}.segments[{index}]"))
+                undo.callback(below[-1].close)
+        try:
+            built: ActionableEnv = component.from_state(node.state, below)
+        except (SpecError, TypeError, ValidationError) as error:
+            raise SpecError(one_line(error), place=f"{place}.state") from error
+        undo.pop_all()
+        return built
+
+
+def _component(node: WrappedNode | ChainedNode, place: str) -> Any:
+    """Return the component's class. A file may name anything that can be imported, so nothing else is called."""
+    from envharness.core.env import ActionableEnv
+    from envharness.core.harness import EnvHarness
+
+    found: Any = _loaded("component", node.component, f"{place}.component")
+    wraps = isinstance(found, type) and issubclass(found, EnvHarness)
+    joins = isinstance(found, type) and issubclass(found, ActionableEnv) and not wraps
+    if not (wraps if isinstance(node, WrappedNode) else joins):
+        what = "wraps an environment" if isinstance(node, WrappedNode) else "joins environments"
+        raise SpecError(f"{node.component!r} is not a component that {what}", place=f"{place}.component")
+    return cast("Any", found)
 
 
 def _build_environment(node: EnvironmentNode, place: str) -> ActionableEnv:
-    try:
-        bridge: Any = load("environment", node.id)
-    except (UnknownIdError, PluginError) as error:
-        raise SpecError(str(error), place=f"{place}.id") from error
+    from envharness.core.env import ActionableEnv
+
+    bridge = _loaded("environment", node.id, f"{place}.id")
+    if not (isinstance(bridge, type) and issubclass(bridge, ActionableEnv)):
+        raise SpecError(f"{node.id!r} is not an environment (a subclass of ActionableEnv)", place=f"{place}.id")
     try:
         env: ActionableEnv
         env = bridge(**node.options) if node.state is None else bridge.from_state(node.state, **node.options)
@@ -225,6 +239,8 @@ def _build_environment(node: EnvironmentNode, place: str) -> ActionableEnv:
     return env
 
 
-def _close_all(envs: list[ActionableEnv]) -> None:
-    for env in envs:
-        env.close()
+def _loaded(kind: Kind, name: str, place: str) -> Any:
+    try:
+        return load(kind, name)
+    except (UnknownIdError, PluginError) as error:
+        raise SpecError(str(error), place=place) from error

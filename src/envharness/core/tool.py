@@ -13,6 +13,9 @@ from pydantic.fields import FieldInfo
 
 from envharness.core.types import EnvResponse, JsonDict, ToolSchema
 
+_PROBLEMS_TOLD = 10
+"""How many mistakes in one call are spelled out to whoever made it."""
+
 
 class ToolCallError(ValueError):
     """A call whose arguments do not fit the tool. The text is written for the policy that made the call."""
@@ -41,8 +44,12 @@ class Tool:
         try:
             # As JSON, because strict mode then still reads an enum's value, but never turns "3" into 3.
             parsed = self._parameters().model_validate_json(orjson.dumps(kwargs), strict=True)
+        except TypeError as error:  # from the encoder: handles, or integers of more than 64 bits
+            raise ToolCallError(f"{self.name}: the arguments are not JSON: {error}") from error
         except ValidationError as error:
-            problems = "; ".join(_explain(problem) for problem in error.errors())
+            found = error.errors(include_url=False)
+            problems = "; ".join(_explain(problem) for problem in found[:_PROBLEMS_TOLD])
+            problems += f"; and {len(found) - _PROBLEMS_TOLD} more" if len(found) > _PROBLEMS_TOLD else ""
             expected = ", ".join(_signature(self._parameters()))
             raise ToolCallError(f"{self.name}({expected}): {problems}") from error
         return self.invoke(**{name: getattr(parsed, name) for name in type(parsed).model_fields})
@@ -109,7 +116,7 @@ def _tidy(schema: JsonDict) -> JsonDict:
 
 
 def _explain(problem: Any) -> str:
-    where = ".".join(str(part) for part in problem["loc"])
+    where = ".".join(str(part) for part in problem["loc"])[:200]
     if problem["type"] == "missing":
         return f"missing argument {where!r}"
     if problem["type"] == "extra_forbidden":

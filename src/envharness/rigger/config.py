@@ -58,15 +58,15 @@ class RigConfig(BaseModel):
     """File or folder of stacks accepted earlier, one a task, to build on. None starts from the bare tasks."""
     null: bool = True
     """Whether the identity designer runs on the same tasks, as the null that every share is read against."""
-    rollouts: int = Field(default=5, ge=1)
+    rollouts: int = Field(default=5, ge=1, le=10_000)
     """K: rollouts of a baseline and of a round. All of them run, and a decision needs all of them."""
-    rounds: int = Field(default=5, ge=1)
+    rounds: int = Field(default=5, ge=1, le=1000)
     """Write-validate rounds a task may use."""
     band: tuple[float, float] = (0.4, 0.6)
     """The target: success rates, both ends included."""
-    remeasure: int = Field(default=0, ge=0)
+    remeasure: int = Field(default=0, ge=0, le=100_000)
     """Fresh rollouts a task, before and after, that take part in no decision; 0 leaves the re-measurement out."""
-    check_retries: int = Field(default=3, ge=0)
+    check_retries: int = Field(default=3, ge=0, le=100)
     """Further candidates a round may try where a free check fails, before the round is lost."""
     seed: int = 0
     limits: Limits = Limits()

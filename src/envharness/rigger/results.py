@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+from pydantic import ValidationError
+
+from envharness.core.errors import StoreError
 from envharness.core.types import JsonDict
 from envharness.rigger.records import Measurement, RigSummary, TaskResult
 from envharness.rigger.statistics import in_band
@@ -27,8 +30,17 @@ def load_results(store: RunStore, designer: str) -> list[TaskResult]:
     for kind in (f"{LIVE}{RESULT}", RESULT):
         for key, body in store.records(kind):
             if key.startswith(prefix):
-                found[key] = TaskResult.model_validate(body)
+                found[key] = _read_result(key, body)
     return [found[key] for key in sorted(found)]
+
+
+def _read_result(key: str, body: JsonDict) -> TaskResult:
+    try:
+        return TaskResult.model_validate(body)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = ".".join(str(part) for part in problem["loc"])
+        raise StoreError(f"the result {key!r} of this run is damaged: {place}: {problem['msg']}") from error
 
 
 def put_summary(store: RunStore, summary: RigSummary, *, final: bool) -> None:

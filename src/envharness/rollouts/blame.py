@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import ValidationError
+
 from envharness.core.errors import (
     ComponentFault,
     EnvHarnessError,
@@ -44,6 +46,9 @@ def environment_cause(error: Exception) -> InvalidCause:
 def describe(error: BaseException, *, doing: str) -> str:
     """Say in one line what was going on and what went wrong."""
     text = (str(error).splitlines() or [""])[0]
+    if isinstance(error, ValidationError):
+        problem = error.errors(include_url=False)[0]
+        text = f"{error.title}: {'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"
     if not isinstance(error, EnvHarnessError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return f"{doing}: {text}"[:_DETAIL_LENGTH]

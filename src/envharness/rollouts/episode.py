@@ -16,7 +16,9 @@ from envharness.core.trace import Episode, Outcome, StartRecord, TraceStep
 from envharness.core.types import EvaluationResult, Observation
 from envharness.core.usage import Usage
 from envharness.rollouts.blame import EpisodeInvalid, describe, environment_cause
+from envharness.rollouts.decisions import as_decision
 from envharness.rollouts.environment_thread import CallingThread, EnvironmentHost, EnvironmentThread
+from envharness.rollouts.interrupts import Terminated
 from envharness.rollouts.job import Limits, RolloutJob
 from envharness.rollouts.session import Session
 
@@ -179,11 +181,7 @@ class _Performance:
         )
 
         async def decide() -> Decision:
-            decision: object = await policy.act(turn) if policy else None
-            if not isinstance(decision, Decision):
-                raise TypeError(f"act returned {type(decision).__name__}, not a Decision")
-            decision.model_dump_json()  # raises where it could not be written down, such as for half a surrogate pair
-            return decision
+            return as_decision(await policy.act(turn) if policy else None)
 
         began = perf_counter()
         decision = await self._blaming_policy(decide, f"turn {number}")
@@ -206,7 +204,13 @@ class _Performance:
     async def _blaming_policy(self, function: Callable[[], Awaitable[T]], doing: str) -> T:
         try:
             return await function()
-        except Exception as error:
+        except (KeyboardInterrupt, Terminated):
+            raise  # these come from outside, wherever they happen to surface
+        except BaseException as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
+            # An exit, or a cancellation that nobody asked for, is the policy's own and must not take the run along.
             raise EpisodeInvalid("policy_error", describe(error, doing=doing)) from error
 
     async def _close(self) -> None:
@@ -231,7 +235,7 @@ class _Performance:
 def _to_json(episode: Episode) -> bytes:
     """Serialize an episode; one that cannot be is its environment's fault, which let something else than JSON in."""
     try:
-        return episode.model_dump_json().encode()
+        return episode.model_dump_json(warnings="error").encode()
     except ValueError as error:
         detail = describe(error, doing="the trace is not JSON")
         outcome = Outcome(kind="invalid", reason="environment_error", detail=detail)

@@ -9,9 +9,13 @@ from contextlib import contextmanager
 from types import FrameType
 
 
+class Terminated(SystemExit):
+    """What SIGTERM raises; told apart from an exit that code of an episode asks for."""
+
+
 @contextmanager
 def termination_unwinds() -> Generator[None]:
-    """Within it, SIGTERM raises SystemExit(143) in the main thread, so that engines and stores are closed on the way.
+    """Within it, SIGTERM raises Terminated(143) in the main thread, so that engines and stores are closed on the way.
 
     For commands, in the main thread; elsewhere it does nothing. A library must not take over its host's signals.
     """
@@ -27,4 +31,4 @@ def termination_unwinds() -> Generator[None]:
 
 def _raise_exit(number: int, frame: FrameType | None) -> None:
     del frame
-    raise SystemExit(128 + number)
+    raise Terminated(128 + number)

@@ -22,9 +22,9 @@ class Limits(BaseModel):
     """Policy turns, blocked and refused ones included. Reaching it is a failure, `out_of_steps`."""
     policy_tokens: int | None = Field(default=None, ge=1)
     """Completion tokens of the policy; None is no limit. Reaching it is a failure, `token_limit`."""
-    episode_seconds: float = Field(default=600.0, gt=0)
+    episode_seconds: float = Field(default=600.0, gt=0, le=1e9)
     """Wall clock of an episode. Reaching it makes the episode invalid, `time_limit`."""
-    step_seconds: float = Field(default=60.0, gt=0)
+    step_seconds: float = Field(default=60.0, gt=0, le=1e9)
     """Wall clock of one environment call. Reaching it makes the episode invalid, `time_limit`."""
 
 

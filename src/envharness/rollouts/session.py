@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
-from envharness.components.tap import Recorder, tapped
+from envharness.components.tap import Recorder, expect, tapped, written_copy
 from envharness.core.env import ActionableEnv
 from envharness.core.harness import EnvHarness
 from envharness.core.policy import Decision
@@ -28,6 +28,7 @@ from envharness.core.types import (
     StepInfo,
     ToolSchema,
 )
+from envharness.rollouts.decisions import why_not_sent
 
 T = TypeVar("T")
 
@@ -62,13 +63,15 @@ class Session:
             self._cleanup.callback(env.close)
         if self._unsafe_hooks:
             _run_hooks_unconfined(env)
-        self.task_id = env.task_id
+        task = expect(str, env.task_id, "task_id")
+        task.encode()  # raises for half a surrogate pair, which no record could hold
+        self.task_id = task
         self._rewards_steps = any(_has_dense_reward(layer) for layer in env.layers())
         self._env, self._recorder = self._cleanup.enter_context(tapped(env))
         began = perf_counter()
-        response = _expect(ResetResponse, self._env.reset(seed), "reset")
+        response = expect(ResetResponse, self._env.reset(seed), "reset")
         seconds = perf_counter() - began
-        self.tools = tuple(self._env.tool_schemas())
+        self.tools = tuple(expect(ToolSchema, tool, "tool_schemas") for tool in self._env.tool_schemas())
         recorded = self._recorder.take()
         return StartRecord(
             shown=_copied(response.observation),
@@ -95,12 +98,17 @@ class Session:
             step.shown = _copied(self._env.observe())
         elif decision.action is None:
             step.refused = "no action was named"
-            step.shown = self._ask_for_an_action()
+            step.shown = self._answer(f"You named no action. Tools: {', '.join(tool.name for tool in self.tools)}.")
         else:
             # Only a Stage may mark an action as replayed; and the trace keeps a copy that nobody below can edit.
             action = decision.action.model_copy(update={"replayed": False}, deep=True)
             step.action = action.model_copy(deep=True)
-            self._execute(action, step)
+            if reason := why_not_sent(action):
+                step.refused = reason
+                step.shown = self._answer(reason)
+                step.state = self._state_copy()
+            else:
+                self._execute(action, step)
         step.env_seconds = perf_counter() - began
         if step.action is None:
             step.state = self._state_copy()
@@ -110,16 +118,14 @@ class Session:
 
     def evaluate(self) -> EvaluationResult:
         """Ask the environment's own verifier, through the stack."""
-        return _expect(EvaluationResult, self._env.evaluate(), "evaluate").model_copy(deep=True)
+        return written_copy(EvaluationResult, self._env.evaluate(), "evaluate")
 
     def close(self) -> None:
         """Take the taps out and close the stack, if it is ours. Idempotent."""
         self._cleanup.close()
 
     def _execute(self, action: Action, step: TraceStep) -> None:
-        response = _expect(EnvResponse, self._env.step(action), "step")
-        if not math.isfinite(response.reward):
-            raise ValueError(f"step returned the reward {response.reward}, which is not a finite number")
+        response = expect(EnvResponse, self._env.step(action), "step")
         before = self._state
         step.shown = _copied(response.observation)
         step.info = _copied_json(response.info)
@@ -143,9 +149,9 @@ class Session:
             return 0.0
         return reward
 
-    def _ask_for_an_action(self) -> Observation:
-        names = ", ".join(tool.name for tool in self.tools)
-        return _copied(self._env.observe()).below(f"You named no action. Tools: {names}.")
+    def _answer(self, reason: str) -> Observation:
+        """Return the current observation behind the reason why nothing was done."""
+        return _copied(self._env.observe()).below(reason)
 
     def _look_at_state(self) -> JsonDict | None:
         """Read the state where somebody wants it, and return it where the trace does."""
@@ -160,13 +166,6 @@ class Session:
 def _copied(observation: Observation) -> Observation:
     """Return a copy that stays as it is when the environment goes on."""
     return Observation(text=observation.text, data=_copied_json(observation.data))
-
-
-def _expect(kind: type[T], value: object, call: str) -> T:
-    """Check what a bridge returned: its author's type checker may not have."""
-    if not isinstance(value, kind):
-        raise TypeError(f"{call} returned {type(value).__name__}, not {kind.__name__}")
-    return value
 
 
 def _copied_json(value: dict[str, JsonValue]) -> dict[str, JsonValue]:

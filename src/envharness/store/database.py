@@ -58,8 +58,9 @@ class RunStore:
         """
         try:
             folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"cannot make the run folder {folder}: {error.strerror}") from error
+        except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+            name, reason = (folder, error.strerror) if isinstance(error, OSError) else (repr(str(folder)), error)
+            raise StoreError(f"cannot make the run folder {name}: {reason}") from error
         lock = RunLock(folder)
         lock.acquire()
         try:
@@ -84,6 +85,12 @@ class RunStore:
             store.close()
             raise
         return store
+
+    def forget_empty(self) -> None:
+        """Take back the configuration where no rollout and no decision rests on it: the folder is free for another."""
+        with self._transaction():
+            empty = "NOT EXISTS (SELECT 1 FROM episodes) AND NOT EXISTS (SELECT 1 FROM records)"
+            self._connection.execute(f"DELETE FROM facts WHERE {empty}")  # noqa: S608  constant text
 
     def close(self) -> None:
         """Close the database and give back the lock. Idempotent."""
@@ -220,7 +227,10 @@ class RunStore:
 
     def _begin(self, config: JsonDict, command: str, *, resume: bool) -> None:
         """Write down what the run is, or check that it is still the same."""
-        text = canonical_json(cast("JsonValue", config))
+        try:
+            text = canonical_json(cast("JsonValue", config))
+        except ValueError as error:
+            raise StoreError(f"{self.folder}: the configuration is not JSON: {one_line(error)}") from error
         with self._transaction():
             self._load_facts()
             if self._session:
@@ -242,17 +252,24 @@ class RunStore:
     def _load_facts(self) -> None:
         with store_errors(self._path):
             facts = dict(self._connection.execute("SELECT name, value FROM facts").fetchall())
-        if "config" in facts:
+        if not facts:
+            return
+        try:
             self.config = self._parse("the configuration", facts["config"])
             self.command = facts["command"]
             # A reader is of no session: everything counts for it.
             self._session = int(facts["session"]) if self._lock is not None else 0
+        except (KeyError, ValueError) as error:
+            raise StoreError(f"{self._path}: what the run is was damaged: {one_line(error)}") from error
 
     def _parse(self, what: str, text: str | bytes) -> JsonDict:
         try:
-            return json.loads(text)
+            found = json.loads(text)
         except ValueError as error:
             raise StoreError(f"{self._path}: {what} is damaged: {error}") from error
+        if not isinstance(found, dict):
+            raise StoreError(f"{self._path}: {what} is damaged: it is no object")
+        return cast("JsonDict", found)
 
     @contextmanager
     def _transaction(self, *, sync: bool = True) -> Generator[None]:

@@ -25,6 +25,8 @@ from envharness.rollouts.job import RolloutJob
 
 MAX_FAILED_STARTS = 3
 """Workers in a row that end before they are ready; then starting more is no use."""
+LONGEST_SLEEP = 3600.0
+"""Seconds after which it looks around in any case; the kernel takes no timeout of many days."""
 
 
 @dataclass(frozen=True)
@@ -255,7 +257,7 @@ class Supervisor:
         deadlines = [worker.deadline for worker in self._workers]
         deadlines += [ticket.deadline for worker in self._workers for ticket in worker.tickets.values()]
         nearest = min(deadlines, default=float("inf"))
-        return None if nearest == float("inf") else max(nearest - monotonic(), 0.0)
+        return None if nearest == float("inf") else min(max(nearest - monotonic(), 0.0), LONGEST_SLEEP)
 
 
 def _invalid(ticket: Ticket, worker: WorkerProcess, cause: InvalidCause, detail: str) -> Episode:

@@ -1,0 +1,50 @@
+"""What a policy answered, as plain JSON that fits the types: whatever it really returned goes no further than here."""
+
+from __future__ import annotations
+
+from pydantic import JsonValue, ValidationError
+from pydantic_core import PydanticSerializationError
+
+from envharness.core.policy import Decision
+from envharness.core.types import Action
+
+LARGEST_DECISION = 1 << 24
+"""Bytes of one decision as JSON, the policy's own words included; more is the policy's fault."""
+LARGEST_ACTION = 1 << 20
+"""Bytes of one action as JSON; a larger one is refused, as a call that the tool does not understand is."""
+
+_INTEGER_BITS = 64
+
+
+def as_decision(answer: object) -> Decision:
+    """Return a copy that nobody else holds. Raises TypeError or ValueError for what is none, or is not JSON."""
+    if not isinstance(answer, Decision):
+        raise TypeError(f"act returned {type(answer).__name__}, not a Decision")
+    try:
+        # Models can be made without validation, so what is in their fields is not to be trusted.
+        written = answer.model_dump_json(warnings="error").encode()
+        if len(written) > LARGEST_DECISION:
+            raise ValueError(f"act returned {len(written)} bytes; the limit is {LARGEST_DECISION}")
+        return Decision.model_validate_json(written)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in problem["loc"])
+        raise ValueError(f"act returned a malformed Decision: {place}: {problem['msg']}") from error
+    except PydanticSerializationError as error:
+        raise PydanticSerializationError(" ".join(str(error).split())) from error  # on one line
+
+
+def why_not_sent(action: Action) -> str:
+    """Say why no environment can be asked for the action; empty where there is no reason."""
+    if _has_huge_integer(action.kwargs):
+        return f"an argument of {action.name[:80]!r} is an integer of more than {_INTEGER_BITS} bits"
+    size = len(action.model_dump_json())
+    return f"the call is {size} bytes long; the limit is {LARGEST_ACTION}" if size > LARGEST_ACTION else ""
+
+
+def _has_huge_integer(value: JsonValue) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_huge_integer, value.values()))
+    if isinstance(value, list):
+        return any(map(_has_huge_integer, value))
+    return isinstance(value, int) and not -(1 << (_INTEGER_BITS - 1)) <= value < 1 << _INTEGER_BITS
