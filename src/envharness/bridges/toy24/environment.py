@@ -158,8 +158,7 @@ class Toy24(Bridge):
 
     def _start(self, seed: int | None, options: JsonDict) -> ResetResponse:
         limit = self._take_step_limit(options, self._max_steps)
-        if options:
-            raise ConfigError(f"toy24: reset takes max_steps only, but got {', '.join(sorted(options))}")
+        self._require_all_taken(options)
         deal = 0 if seed is None else seed
         dealt = [str(number) for number in self._numbers]
         stream(deal, "toy24", "order").shuffle(dealt)
