@@ -12,7 +12,9 @@ from envharness.cli.config_file import read_config
 from envharness.cli.options import parse_options
 from envharness.cli.output import print_json
 from envharness.cli.rigging import RigFile
+from envharness.components.stack_file import save_stack
 from envharness.core.errors import ConfigError
+from envharness.core.spec import StackSpec
 
 BASE = "environment: {id: toy24}\npolicy: {id: solver}\ntasks: {count: 1}\nrun_dir: runs/x\n"
 
@@ -82,3 +84,23 @@ def test_a_run_that_stopped_before_its_first_rollout_takes_a_corrected_configura
     config.write_text(BASE + short + "seed: 5\n")
     assert run(arguments) == 7
     assert "seed was 0, is now 5" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_run_is_held_to_the_content_of_the_stacks_it_builds_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stacks, moved = tmp_path / "stacks", tmp_path / "moved"
+    base = StackSpec.environment("toy24", task="easy-0000")
+    save_stack(base, stacks / "easy-0000.json")
+    config = tmp_path / "run.yaml"
+    short = "null: false\nrollouts: 1\nrounds: 1\nlimits: {max_steps: 3}\nengine: {backend: inline}\n"
+    arguments = ["rig", "--config", str(config), "--run-dir", str(tmp_path / "run"), "--json"]
+    config.write_text(f"{BASE}{short}stacks: {stacks}\n")
+    assert run(arguments) == 0
+    stacks.rename(moved)
+    config.write_text(f"{BASE}{short}stacks: {moved}\n")
+    assert run(arguments) == 0
+    save_stack(base.wrap("stage", actions=[]), moved / "easy-0000.json")
+    capsys.readouterr()
+    assert run(arguments) == 7
+    assert "stacks was" in capsys.readouterr().err

@@ -344,3 +344,38 @@ def test_no_descriptor_is_left_open() -> None:
         with pytest.raises(PolicyError):
             ask(program("raise SystemExit(1)"))
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+LEAKING = """
+import json, os, sys
+sys.stderr.write("my key is " + os.environ["THE_KEY"] + chr(10))
+for line in sys.stdin:
+    if json.loads(line)["step"]:
+        sys.exit(3)
+    print(json.dumps({"action": {"name": "go"}, "text": "I use " + os.environ["THE_KEY"]}), flush=True)
+"""
+
+
+def test_a_secret_that_a_program_prints_is_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("THE_KEY", "sk-0123456789")
+    [decision] = ask(program(LEAKING, environment=["THE_KEY"]))
+    assert decision.text == "I use $THE_KEY"
+    with pytest.raises(PolicyError, match=r"my key is \$THE_KEY") as caught:
+        ask(program(LEAKING, environment="THE_KEY"), 2)
+    assert "sk-0123456789" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"command": None},
+        {"command": {"a": 1}},
+        {"command": 5},
+        {"seconds": "1e3"},
+        {"seconds": True},
+        {"environment": 5},
+    ],
+)
+def test_options_of_a_wrong_type_are_named(options: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match=f"policy command: {next(iter(options))}"):
+        PolicySpec.model_validate({"id": "command", "options": {"command": "x", **options}}).check()

@@ -8,7 +8,7 @@ from envharness.components.stack_file import read_stack, save_stack
 from envharness.core.errors import ConfigError
 from envharness.core.spec import StackSpec
 from envharness.rigger.records import TaskResult
-from envharness.rigger.stacks import base_stacks, export_stacks, file_name
+from envharness.rigger.stacks import base_stacks, export_stacks, file_name, stacks_digest
 from rigger.build import config, measured
 
 
@@ -76,3 +76,14 @@ def test_file_names_stay_in_their_folder(task: str) -> None:
     assert name
     assert "/" not in name
     assert not name.startswith(".")
+
+
+def test_a_digest_of_stacks_is_of_their_content_and_not_of_their_place(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    stacks = [StackSpec.environment("toy24", task=task) for task in ("easy-0000", "easy-0001")]
+    for folder, names in ((first, ("a", "b")), (second, ("z", "c"))):
+        for stack, name in zip(stacks, names, strict=True):
+            save_stack(stack, folder / f"{name}.json")
+    assert stacks_digest(first) == stacks_digest(second)
+    save_stack(stacks[0].wrap("stage", actions=[]), second / "z.json")
+    assert stacks_digest(first) != stacks_digest(second)

@@ -209,8 +209,12 @@ def test_in_a_storm_of_faults_every_job_comes_back_once_as_what_it_is(tmp_path: 
         assert episode.success == (plan[index] in {"fine", "dies once"})
 
 
-def test_all_workers_order_sets_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+@pytest.mark.parametrize("hash_seed", [None, "random", "7"])
+def test_all_workers_order_sets_alike(hash_seed: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if hash_seed is None:
+        monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    else:
+        monkeypatch.setenv("PYTHONHASHSEED", hash_seed)
     with pool(max_episodes=1) as engine:
         episodes = [episode for _, episode in engine.run(job(policy=script(how="hash"), index=n) for n in range(3))]
     assert len({episode.worker for episode in episodes}) == 3

@@ -99,6 +99,9 @@ def _explain(error: BaseException) -> int:
             # The reader (`| head`) has gone; nothing is left to say, and Python must not try to flush at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = 0
+        case OSError() if not isinstance(error, EnvHarnessError):
+            # Files of ours raise errors of ours; what is left is the output, or a folder that cannot be looked into.
+            failure(f"cannot write or read {error.filename or 'the output'}: {error.strerror or error}")
         case EnvHarnessError():
             failure(str(error))
             code = error.exit_code

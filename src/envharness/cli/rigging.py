@@ -14,6 +14,7 @@ from envharness.core.types import JsonDict
 from envharness.rigger.config import RigConfig
 from envharness.rigger.loop import rig
 from envharness.rigger.records import RigSummary
+from envharness.rigger.stacks import stacks_digest
 from envharness.rollouts.engine import RETRIES, Backend, make_engine
 from envharness.rollouts.progress import make_progress
 from envharness.sandbox import require_sandbox
@@ -53,6 +54,9 @@ def carry_out(file: RigFile, *, command: str, resume: bool = True, unsafe_hooks:
     folder = Path(file.run_dir)
     content = file.content()
     recorded: JsonDict = content.model_dump(mode="json")
+    if content.stack_path is not None:
+        # What the run builds on is what stands in the files, wherever they are.
+        recorded["stacks"] = f"sha256:{stacks_digest(content.stack_path)}"
     started = time.monotonic()
     with (
         RunStore.open(folder, config=recorded, command=command, resume=resume) as store,

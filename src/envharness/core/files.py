@@ -11,6 +11,9 @@ from envharness.core.errors import StoreError
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write `content` beside `path`, then move it there. Raises StoreError, and leaves nothing, where that fails."""
+    # Moving a file there would put it in the place of a device, a pipe or a socket.
+    if path.exists() and not path.is_file():
+        raise StoreError(f"cannot write {path}: it is a folder or a device, not a file; nothing was changed there")
     temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

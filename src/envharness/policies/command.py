@@ -19,6 +19,9 @@ from envharness.policies.program import Program
 PROTOCOL = 1
 """Version of the exchange, told in every turn."""
 
+SECRET_LENGTH = 8
+"""The value of a variable that is named to a program is taken for a secret where it has so many characters."""
+
 _MINIMAL_PATH = "/usr/local/bin:/usr/bin:/bin"
 _KEYS = frozenset(Decision.model_fields)
 
@@ -47,12 +50,15 @@ class CommandPolicy:
             command: The program and its arguments, as a list, or as one string that is split as a shell would. No
                 shell is involved.
             seconds: Time for each answer, the start of the program included.
-            environment: Names of the variables that the program may see. It sees no others but a minimal PATH.
+            environment: Names of the variables that the program may see. It sees no others but a minimal PATH. Their
+                values are replaced by their names in what it says (`text`, errors), because that is stored.
             folder: Working folder of the program; None is the current one.
 
         Raises:
             ConfigError: the command is empty, `seconds` is not positive, or a named variable is not set.
         """
+        environment = [environment] if isinstance(environment, str) else environment
+        _require_types(command, seconds, environment)
         try:
             self._command = shlex.split(command) if isinstance(command, str) else [str(part) for part in command]
         except ValueError as error:
@@ -66,6 +72,9 @@ class CommandPolicy:
         self._seed = seed
         self._seconds = seconds
         self._environment = {"PATH": _MINIMAL_PATH, **{name: os.environ[name] for name in environment}}
+        self._secrets = {
+            value: name for name, value in self._environment.items() if name != "PATH" and len(value) >= SECRET_LENGTH
+        }
         self._folder = Path(folder) if folder is not None else None
         self._program: Program | None = None
         self._closed = False
@@ -74,6 +83,19 @@ class CommandPolicy:
         """Ask the program. Raises PolicyError where it gives no proper answer, with the end of what it complained."""
         if self._closed:
             raise PolicyError("policy command: this policy is closed; one instance plays one episode")
+        try:
+            decision = await self._ask(turn)
+        except PolicyError as error:
+            raise PolicyError(self._without_secrets(str(error))) from error
+        return decision.model_copy(update={"text": self._without_secrets(decision.text)})
+
+    async def close(self) -> None:
+        """Kill the program with its children. Idempotent."""
+        self._closed = True
+        if self._program is not None:
+            self._program.close()
+
+    async def _ask(self, turn: Turn) -> Decision:
         if self._program is None:
             self._program = Program(self._command, environment=self._environment, folder=self._folder)
         question = {"protocol": PROTOCOL, "seed": self._seed, **turn.model_dump(mode="json")}
@@ -84,11 +106,22 @@ class CommandPolicy:
             shown = answer[:200].decode(errors="replace")
             raise self._program.failure(f"gave a wrong answer: {error}: {shown!r}") from error
 
-    async def close(self) -> None:
-        """Kill the program with its children. Idempotent."""
-        self._closed = True
-        if self._program is not None:
-            self._program.close()
+    def _without_secrets(self, text: str) -> str:
+        """Put the names of variables in the place of their values: what a program says of itself is stored."""
+        for value, name in self._secrets.items():
+            text = text.replace(value, f"${name}")
+        return text
+
+
+def _require_types(command: object, seconds: object, environment: object) -> None:
+    """Check what a file or a command line may have given. Raises ConfigError."""
+    if not isinstance(command, str | list | tuple):
+        raise ConfigError(f"policy command: command must be text or a list of texts, not {command!r}")
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool):
+        raise ConfigError(f"policy command: seconds must be a number, not {seconds!r}")
+    names = cast("list[object]", environment) if isinstance(environment, list | tuple) else [None]
+    if not all(isinstance(name, str) for name in names):
+        raise ConfigError(f"policy command: environment must be a list of names of variables, not {environment!r}")
 
 
 def _decision(answer: bytes) -> Decision:

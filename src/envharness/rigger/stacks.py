@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -53,12 +54,22 @@ def file_name(task: str) -> str:
     return re.sub(r"[^\w.-]+", "__", task).lstrip(".") or "task"
 
 
-def _read_all(path: Path) -> dict[str, tuple[StackSpec, Path]]:
+def stacks_digest(path: Path) -> str:
+    """Return a digest of the stacks in a file or folder: the same for equal stacks, under whatever file names."""
+    stacks = sorted(read_stack(file).to_json() for file in _files(path))
+    return hashlib.sha256(b"".join(stacks)).hexdigest()[:16]
+
+
+def _files(path: Path) -> list[Path]:
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     if not files:
         raise ConfigError(f"stacks: no .json file in {path}")
+    return files
+
+
+def _read_all(path: Path) -> dict[str, tuple[StackSpec, Path]]:
     found: dict[str, tuple[StackSpec, Path]] = {}
-    for file in files:
+    for file in _files(path):
         stack = read_stack(file)
         task = _first_environment(stack.stack).options.get("task")
         if not isinstance(task, str):

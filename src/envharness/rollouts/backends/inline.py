@@ -59,10 +59,11 @@ class InlineEngine(Engine):
     def close(self) -> None:
         """Forget what is queued and let the environments' thread end."""
         self.cancel()
+        # First the loop: an episode that a signal left behind is ended there, and closes its environment on the thread.
+        self._runner.close()
         if self._thread is not None:
             self._thread.close()
             self._thread = None
-        self._runner.close()
 
     def _play(self, job: RolloutJob, attempt: int) -> Episode:
         if self._thread is not None and self._thread.stuck:

@@ -83,7 +83,7 @@ class WorkerProcess:
                 stderr=subprocess.STDOUT,
                 pass_fds=(theirs.fileno(),),
                 # Every worker orders sets alike, whatever environments and policies make of that order.
-                env={"PYTHONHASHSEED": "0", **os.environ},
+                env={**os.environ, "PYTHONHASHSEED": "0"},
                 start_new_session=True,  # so that a group can be ended, and Ctrl-C reaches the driver alone
             )
         except OSError:
