@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from envharness.bridges.base import Bridge
+from envharness.core.errors import MissingDataError
 from envharness.core.tool import Tool
 from envharness.core.types import (
     Action,
@@ -160,3 +161,17 @@ class Kitchen(Bridge):
 
     def save_state(self) -> JsonDict:
         return {}
+
+
+class Unfurnished(Kitchen):
+    """Its data is missing, which it notices at reset."""
+
+    def _start(self, seed: int | None, options: JsonDict) -> ResetResponse:
+        raise MissingDataError("there is no furniture; get some")
+
+
+class Methodical(Kitchen):
+    """Forgot that `capabilities` is a property."""
+
+    def capabilities(self) -> Capabilities:  # pyright: ignore[reportIncompatibleMethodOverride]  the mistake
+        return Capabilities()

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from envharness import __version__
 from envharness.cli.app import run
 
 CONFIG = """
@@ -129,6 +130,55 @@ def test_a_mistake_is_one_clear_line(
     assert words in err
     assert "Traceback" not in err
     assert len([line for line in err.splitlines() if line.startswith("error:")]) <= 1
+
+
+def test_no_argument_is_help_and_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = call(capsys, code=2)
+    assert "Usage" in out
+    assert "error" not in err
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(capsys, "--version")[0].strip() == __version__
+
+
+def test_the_current_folder_is_where_ones_own_environment_is_found(tmp_path: Path) -> None:
+    (tmp_path / "own_place.py").write_text("from kitchen import Kitchen as Own\n")
+    tests = Path(__file__).parents[1]
+    program = Path(sys.executable).parent / "envharness"
+    done = subprocess.run(
+        [program, "check", "own_place:Own"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": str(tests)},
+    )
+    assert "noop_fails" in done.stdout, done.stderr
+
+
+def test_an_environment_that_lacks_its_data_is_one_line_and_not_one_a_check(capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = call(capsys, "check", "kitchen:Unfurnished", code=3)
+    assert out == ""
+    assert err.count("no furniture") == 1
+
+
+def test_capabilities_as_a_method_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    _, err = call(capsys, "check", "kitchen:Methodical", code=2)
+    assert "@property" in err
+
+
+def test_a_run_in_which_nothing_was_measured_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = config(tmp_path, **{"policy: {id: solver}": "policy: {id: command, options: {command: [/no/such/program]}}"})
+    _, err = call(capsys, "rig", "-c", path, code=5)
+    assert "invalid, so nothing was measured" in " ".join(err.split())
+
+
+def test_a_demo_of_another_version_starts_afresh(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["demo", "--run-dir", tmp_path / "demo", "--tasks", 1, "--workers", 1, "--json"]
+    call(capsys, *arguments)
+    _, err = call(capsys, *arguments, "--seed", 5)
+    assert "starting afresh" in err
 
 
 def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,7 +45,7 @@ def test_a_file_and_flags_that_override_it(tmp_path: Path) -> None:
         (GOOD + "rollouts: many\n", r"line 6, key 'rollouts': .*integer.*'many'"),
         (GOOD + "seed: 1\nseed: 2\n", r"line 7: key 'seed' is given twice"),
         (GOOD + "band: [0.6, 0.4]\n", r"band"),
-        ("environment: {id: toy24}\n", r"required \(and 2 more\)"),
+        ("environment: {id: toy24}\n", r"required keys are missing: tasks, policy, run_dir"),
         ("- a\n- b\n", r"expected keys and values, found a list"),
         ("a: [\n", r"line 2: not YAML"),
         ("a: !!python/object/apply:os.system ['true']\n", r"line 1: not YAML"),

@@ -102,6 +102,12 @@ class Bridge(ActionableEnv):
             raise ConfigError(f"{self._name}: the reset option max_steps must be 1 or more, not {limit!r}")
         return limit
 
+    def _require_all_taken(self, options: JsonDict) -> None:
+        """Raise ConfigError where reset was given an option that nothing has taken."""
+        if options:
+            known = "max_steps" if self.capabilities.step_limit_option else "none"
+            raise ConfigError(f"{self._name}: unknown reset option {min(options)!r} (known: {known})")
+
     def _refuse(self, reason: str) -> EnvResponse:
         """Answer a call that was not understood: nothing happened, and the policy learns why."""
         return EnvResponse(observation=self._look().below(reason), info={"refused": reason})

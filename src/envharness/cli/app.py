@@ -10,11 +10,14 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
+from envharness import __version__
 from envharness.cli import check, demo, envs, load, report, rig, run_episodes, sandbox, show
-from envharness.cli.output import failure
+from envharness.cli.output import console, failure
 from envharness.core.errors import EnvHarnessError
 from envharness.rollouts.interrupts import termination_unwinds
 
@@ -42,9 +45,20 @@ app.command("demo")(demo.demo)
 app.add_typer(sandbox.app, name="sandbox")
 
 
+def _print_version(wanted: bool) -> None:  # Typer calls it with one positional argument
+    if wanted:
+        console().print(__version__)
+        raise typer.Exit
+
+
 @app.callback()
-def root(*, debug: bool = typer.Option(False, "--debug", help="Show tracebacks.")) -> None:
+def root(
+    *,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = False,
+) -> None:
     """Take the options that every command has."""
+    del version
     del debug  # read from the arguments by `run`, which must know it even where they do not parse
 
 
@@ -53,6 +67,9 @@ def run(arguments: list[str]) -> int:
     debug = "--debug" in arguments or os.environ.get("ENVHARNESS_DEBUG") == "1"
     # Allowed at any place of the line, for it is typed after a failure, at its end.
     arguments = [argument for argument in arguments if argument != "--debug"]
+    # As `python -m` does, so that `module:Class` finds what the user is writing; last, so that it shadows nothing.
+    if (folder := str(Path.cwd())) not in sys.path:
+        sys.path.append(folder)
     try:
         with termination_unwinds():
             result = typer.main.get_command(app).main(arguments, prog_name="envharness", standalone_mode=False)
@@ -72,7 +89,8 @@ def _explain(error: BaseException) -> int:
     match error:
         case _UsageError():
             # Its text without the program's name; `str` of such an error may lack the parameter's.
-            failure(getattr(error, "format_message", error.__str__)(), hint="see envharness --help")
+            if message := getattr(error, "format_message", error.__str__)():
+                failure(message, hint="see envharness --help")
             code = 2
         case KeyboardInterrupt() | typer.Abort():
             failure("interrupted; what was finished is kept, the same command goes on from there")

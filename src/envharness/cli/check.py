@@ -27,12 +27,12 @@ def check(
     from envharness.testing.conformance import check_env
 
     report = check_env(stack_of(environment, task, parse_options(option or [])), seed=seed)
-    if not as_json:
+    if as_json:
+        print_json({"checks": [item.model_dump(mode="json") for item in report.checks]})
+    else:
         table = Table("check", "status", "detail", box=None, pad_edge=False)
         for item in report.checks:
             table.add_row(item.id, Text(item.status, _STYLES[item.status]), Text(item.detail))
         console().print(table)
-    else:
-        print_json({"checks": [item.model_dump(mode="json") for item in report.checks]})
-    if any(item.status == "fail" for item in report.checks):
+    if not report.passed:
         raise typer.Exit(1)

@@ -35,6 +35,8 @@ def validate_config(data: dict[str, Any], model: type[Model], source: str, lines
     try:
         return model.model_validate(data)
     except ValidationError as error:
+        if missing := [_key(problem["loc"]) for problem in error.errors() if problem["type"] == "missing"]:
+            raise ConfigError(f"{source}: required keys are missing: {', '.join(missing)}") from error
         problem = error.errors()[0]
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
         place = _place(problem["loc"], lines or {})
@@ -122,8 +124,12 @@ def _override(data: dict[str, Any], keys: list[str], value: Any) -> None:
     data[keys[-1]] = value
 
 
+def _key(loc: tuple[int | str, ...]) -> str:
+    return ".".join(str(part) for part in loc)
+
+
 def _place(loc: tuple[int | str, ...], lines: Lines) -> str:
-    key = ".".join(str(part) for part in loc)
+    key = _key(loc)
     for length in range(len(loc), 0, -1):
         if line := lines.get(loc[:length]):
             return f", line {line}, key {key!r}"
@@ -135,8 +141,6 @@ def _explain(problem: ErrorDetails, model: type[BaseModel]) -> str:
         known = _fields_at(model, problem["loc"][:-1])
         allowed = f" (allowed: {', '.join(known)})" if known else ""
         return f"unknown key{allowed}"
-    if problem["type"] == "missing":
-        return "this key is required"
     message = problem["msg"].removeprefix("Value error, ")
     if not problem["loc"]:  # about several keys, which the message names
         return message

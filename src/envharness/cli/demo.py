@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Annotated
@@ -22,13 +23,24 @@ def demo(
 ) -> None:
     """Turn frozen 24-game puzzles, always won or never won, into tasks that their policy wins about half the time."""
     from envharness.cli.rigging import RigFile, carry_out, print_run
+    from envharness.core.errors import ConfigChangedError
+    from envharness.store.database import RunStore
 
     overrides = {"run_dir": run_dir, "tasks.count": tasks, "seed": seed, "engine.workers": workers}
     with as_file(files("envharness.cli") / "demo.yaml") as path:
         file = read_config(path, RigFile, overrides)
-    say("Toy24: a policy with weaknesses plays frozen puzzles; EnvRigger reshapes them, a second run with a component")
-    say("that does nothing shows what luck alone would do, and fresh rollouts say what the acceptance was worth.")
-    summary = carry_out(file, command="demo")
+    say("Toy24: a policy with weaknesses plays frozen puzzles, and EnvRigger reshapes each of them.")
+    say("A component that does nothing goes through the same gate: that is what luck alone would do.")
+    say("Fresh rollouts, which took no part in any decision, say what the acceptances were worth.")
+    try:
+        summary = carry_out(file, command="demo")
+    except ConfigChangedError:
+        with RunStore.read(Path(run_dir)) as store:
+            if store.command != "demo":
+                raise
+        say(f"{run_dir} holds the demo of another version or with other options: starting afresh.")
+        shutil.rmtree(run_dir)
+        summary = carry_out(file, command="demo")
     if as_json:
         print_json(summary.model_dump(mode="json"))
     else:

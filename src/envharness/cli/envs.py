@@ -24,10 +24,10 @@ def envs(
     if environment is not None:
         with make(environment, **parse_options(option or [])) as env:
             tasks = env.list_tasks()
-        if not as_json:
-            out.print("\n".join(tasks), markup=False, soft_wrap=True)
-        else:
+        if as_json:
             print_json({"environment": environment, "tasks": tasks})
+        else:
+            out.print("\n".join(tasks), markup=False, soft_wrap=True)
         return
     kinds = {
         "environments": names("environment"),

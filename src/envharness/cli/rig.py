@@ -30,7 +30,7 @@ def rig(
 
     Run the same command again to go on after an interruption. A run whose configuration changed is refused.
     """
-    from envharness.cli.rigging import RigFile, carry_out, print_run
+    from envharness.cli.rigging import RigFile, carry_out, print_run, require_measured
 
     overrides = {
         "run_dir": run_dir,
@@ -46,3 +46,4 @@ def rig(
         print_json(summary.model_dump(mode="json"))
     else:
         print_run(Path(file.run_dir))
+    require_measured(summary)

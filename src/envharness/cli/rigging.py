@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from envharness.cli.output import console, say
-from envharness.core.errors import EnvHarnessError
+from envharness.core.errors import EnvHarnessError, MachineryError
 from envharness.core.types import JsonDict
 from envharness.rigger.config import RigConfig
 from envharness.rigger.loop import rig
@@ -83,6 +83,15 @@ def write_report_of(store: RunStore, path: Path | None = None) -> Path:
     path = path or store.folder / REPORT
     write_report(store, path)
     return path
+
+
+def require_measured(summary: RigSummary) -> None:
+    """Raise MachineryError where every rollout was lost on the machinery's side, so that nothing is known."""
+    if summary.rollouts and summary.invalid == summary.rollouts:
+        raise MachineryError(
+            f"all {summary.rollouts} rollouts are invalid, so nothing was measured; "
+            f"`envharness show {summary.run_dir}` says why"
+        )
 
 
 def print_run(folder: Path) -> None:

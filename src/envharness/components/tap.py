@@ -13,6 +13,7 @@ from pydantic_core import PydanticSerializationError
 
 from envharness.core.env import ActionableEnv
 from envharness.core.harness import EnvHarness
+from envharness.core.messages import one_line
 from envharness.core.spec import StackNode
 from envharness.core.trace import ComponentEvent, Exchange, SegmentStart
 from envharness.core.types import Action, EnvResponse, JsonDict, Observation, ResetResponse
@@ -91,9 +92,7 @@ def written_copy(kind: type[Model], value: object, call: str) -> Model:
     try:
         return kind.model_validate_json(model.model_dump_json(warnings="error"))
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in problem["loc"])
-        raise TypeError(f"{call} returned a malformed {kind.__name__}: {place}: {problem['msg']}") from error
+        raise TypeError(f"{call} returned a malformed {kind.__name__}: {one_line(error)}") from error
     except PydanticSerializationError as error:
         reason = " ".join(str(error).split())
         raise TypeError(f"{call} returned what is not JSON: {reason}") from error

@@ -19,9 +19,6 @@ SCHEMA_VERSION = 2
 MAX_DEPTH = 64
 """Components one above the other. A deeper file is a mistake or an attack."""
 
-_PLACE_PARTS = 6
-"""Parts of a path into a value that an error names; the rest helps nobody."""
-
 _OLDER_TAGS = {"setup": "stage", "rules": "contract"}
 
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 from envharness.core.errors import ConfigError
 from envharness.core.policy import PolicySpec
 from envharness.core.seeding import stream
+from envharness.rigger.records import NULL_DESIGNER
 from envharness.rollouts.job import Limits
 
 
@@ -90,7 +91,7 @@ class RigConfig(BaseModel):
             if len(set(self.tasks)) != len(self.tasks):
                 doubled = next(task for task in self.tasks if self.tasks.count(task) > 1)
                 raise ValueError(f"tasks: {doubled!r} is named twice")
-        if self.designer.id == "identity" and not self.null:
+        if self.designer.id == NULL_DESIGNER and not self.null:
             raise ValueError("null: the designer is the null itself; leave 'null' on")
         return self
 

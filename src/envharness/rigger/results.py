@@ -8,6 +8,7 @@ from typing import cast
 from pydantic import ValidationError
 
 from envharness.core.errors import StoreError
+from envharness.core.messages import one_line
 from envharness.core.types import JsonDict
 from envharness.rigger.records import Measurement, RigSummary, TaskResult
 from envharness.rigger.statistics import in_band
@@ -38,9 +39,7 @@ def _read_result(key: str, body: JsonDict) -> TaskResult:
     try:
         return TaskResult.model_validate(body)
     except ValidationError as error:
-        problem = error.errors()[0]
-        place = ".".join(str(part) for part in problem["loc"])
-        raise StoreError(f"the result {key!r} of this run is damaged: {place}: {problem['msg']}") from error
+        raise StoreError(f"the result {key!r} of this run is damaged: {one_line(error)}") from error
 
 
 def put_summary(store: RunStore, summary: RigSummary, *, final: bool) -> None:

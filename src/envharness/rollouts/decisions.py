@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import JsonValue, ValidationError
 from pydantic_core import PydanticSerializationError
 
+from envharness.core.messages import one_line
 from envharness.core.policy import Decision
 from envharness.core.types import Action
 
@@ -27,9 +28,7 @@ def as_decision(answer: object) -> Decision:
             raise ValueError(f"act returned {len(written)} bytes; the limit is {LARGEST_DECISION}")
         return Decision.model_validate_json(written)
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in problem["loc"])
-        raise ValueError(f"act returned a malformed Decision: {place}: {problem['msg']}") from error
+        raise ValueError(f"act returned a malformed Decision: {one_line(error)}") from error
     except PydanticSerializationError as error:
         raise PydanticSerializationError(" ".join(str(error).split())) from error  # on one line
 

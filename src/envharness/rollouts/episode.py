@@ -41,35 +41,31 @@ async def play(
     The environment lives on `host` from construction to close; None is a thread of its own. After the episode,
     `host.stuck` says whether a call still hangs there.
     """
+    if host is None:
+        thread = EnvironmentThread()
+        try:
+            return await play(job, host=thread, attempt=attempt, worker=worker, unsafe_hooks=unsafe_hooks)
+        finally:
+            thread.close()
     played = await play_to_json(job, host=host, attempt=attempt, worker=worker, unsafe_hooks=unsafe_hooks)
     # Read back, so that the episode is the same whichever process played it.
     return Episode.model_validate_json(played)
 
 
 async def play_to_json(
-    job: RolloutJob,
-    *,
-    host: EnvironmentHost | None = None,
-    attempt: int = 1,
-    worker: str = "",
-    unsafe_hooks: bool = False,
+    job: RolloutJob, *, host: EnvironmentHost, attempt: int, worker: str, unsafe_hooks: bool
 ) -> bytes:
     """Like `play`; returns the episode as JSON that reads back as one."""
     session = Session(job.stack.build, owns=True, record_states=job.record_states, unsafe_hooks=unsafe_hooks)
-    own_host = EnvironmentThread() if host is None else None
     performance = _Performance(
         session=session,
-        host=host or own_host or CallingThread(),
+        host=host,
         build_policy=lambda: job.policy.build(job.policy_seed),
         owns_policy=True,
         env_seed=job.env_seed,
         limits=job.limits,
     )
-    try:
-        episode = await performance.play(job.task, job.policy_seed)
-    finally:
-        if own_host is not None:
-            own_host.close()
+    episode = await performance.play(job.task, job.policy_seed)
     return _to_json(episode.model_copy(update={"index": job.index, "attempt": attempt, "worker": worker}))
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from pydantic import BaseModel, ConfigDict
 
 from envharness.core.env import ActionableEnv
-from envharness.core.errors import SpecError, UnknownIdError
+from envharness.core.errors import MissingDataError, SpecError, TaskError, UnknownIdError
 from envharness.core.messages import one_line
 from envharness.core.spec import StackSpec
+from envharness.core.types import Capabilities
 from envharness.testing import conformance_capabilities as capabilities
 from envharness.testing import conformance_interface as interface
 from envharness.testing import conformance_repetition as repetition
@@ -123,6 +124,7 @@ def check_env(
     subject = Subject(maker(env), seed=seed, max_steps=max_steps)
     with subject.fresh() as copy:
         task = copy.task_id
+        _require_usable(copy, seed)
     results: list[CheckResult] = []
     for check in _CHECKS:
         if only is None or check.id in only:
@@ -130,6 +132,18 @@ def check_env(
             if on_result is not None:
                 on_result(results[-1])
     return CheckReport(task=task, checks=tuple(results))
+
+
+def _require_usable(env: ActionableEnv, seed: int) -> None:
+    """Raise once what would otherwise be every check's finding: missing data, a task that cannot be loaded."""
+    if not isinstance(cast("object", env.capabilities), Capabilities):
+        raise SpecError(f"{type(env).__name__}.capabilities is not a Capabilities; is it a method without @property?")
+    try:
+        env.reset(seed)
+    except (MissingDataError, TaskError):
+        raise
+    except Exception:  # noqa: BLE001  the checks will say what and where
+        return
 
 
 def run_check(check_id: str, subject: Subject) -> CheckResult:

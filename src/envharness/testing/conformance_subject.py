@@ -13,6 +13,7 @@ from pydantic import JsonValue, ValidationError
 
 from envharness.core.env import ActionableEnv
 from envharness.core.errors import SpecError
+from envharness.core.messages import one_line
 from envharness.core.seeding import stream
 from envharness.core.spec import EnvironmentNode, StackNode, StackSpec
 from envharness.core.types import Action, Capabilities, EnvResponse, JsonDict, Observation
@@ -154,7 +155,7 @@ def saved(env: ActionableEnv) -> Callable[[], ActionableEnv]:
     try:
         text = StackSpec(stack=_saved_node(env)).to_json()
     except ValidationError as error:
-        raise Violation(f"save_state() is not JSON: {error.errors()[0]['msg']}") from error
+        raise Violation(f"save_state() is not JSON: {one_line(error)}") from error
     return StackSpec.from_json(text).build
 
 

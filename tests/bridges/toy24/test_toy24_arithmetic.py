@@ -14,7 +14,6 @@ from envharness.bridges.toy24.arithmetic import (
     hand_of,
     read_number,
     solve,
-    uses_division,
     winning_lines,
 )
 from envharness.bridges.toy24.puzzles import (
@@ -44,6 +43,10 @@ def reaches(numbers: list[Fraction], target: Fraction) -> bool:
             if reaches([*rest, calculate(numbers[first], operation, numbers[second])], target):
                 return True
     return False
+
+
+def uses_division(line: Line) -> bool:
+    return any(move.operation == "/" for move in line)
 
 
 def play(numbers: list[Fraction], line: Line) -> list[Fraction]:

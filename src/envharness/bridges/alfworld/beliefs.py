@@ -24,7 +24,6 @@ class Beliefs:
     prepared: set[str] = field(default_factory=set[str])
     placed: dict[str, str] = field(default_factory=dict[str, str])
     """Item put where it belongs → the receptacle."""
-    lamp_on: bool = False
 
     def take_in(self, reading: Reading, *, overlooked: frozenset[str]) -> None:
         """Learn what a screen says, except for the items overlooked."""
@@ -74,8 +73,6 @@ class Beliefs:
                 self.placed[change.item] = change.place
         elif change.kind == "prepare":
             self.prepared.add(change.item)
-        elif change.kind == "use":
-            self.lamp_on = True
 
     def _remove(self, item: str) -> None:
         for items in self.contents.values():

@@ -121,8 +121,7 @@ class Alfworld(Bridge):
     def _start(self, seed: int | None, options: JsonDict) -> ResetResponse:
         del seed  # the game has no randomness
         self._step_limit = self._take_step_limit(options, self._options.max_steps)
-        if options:
-            raise SpecError(f"alfworld's reset takes max_steps only, found {sorted(options)}", place="options")
+        self._require_all_taken(options)
         if self._engine is None:
             self._engine = engine.lease(self._game)
         self._show(self._engine.restart())

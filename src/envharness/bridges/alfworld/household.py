@@ -5,13 +5,11 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from pydantic import ValidationError
-
 from envharness.bridges.alfworld.beliefs import Beliefs, change_of
 from envharness.bridges.alfworld.planning import Habits, Plan, next_step
 from envharness.bridges.alfworld.reading import COMMAND, Change, Reading, kind_of, read
 from envharness.bridges.alfworld.weaknesses import WEAKNESSES, Weaknesses
-from envharness.core.errors import ConfigError
+from envharness.bridges.heuristics import read_weaknesses
 from envharness.core.policy import Decision, Turn
 from envharness.core.types import Action
 
@@ -41,14 +39,7 @@ class HouseholdPolicy:
 
         Raises ConfigError for an option that is not one, or is outside [0, 1].
         """
-        try:
-            self._weak = Weaknesses.model_validate(weaknesses)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise ConfigError(
-                f"policy household: option {where!r}: {first['msg']} (options: {', '.join(Weaknesses.model_fields)})"
-            ) from error
+        self._weak = read_weaknesses("household", Weaknesses, weaknesses)
         self._rng = random.Random(seed)
         self._habits = Habits(
             opens=not self._happens(self._weak.visible_only),

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pydantic import BaseModel, ConfigDict
 
-from pydantic import BaseModel, ConfigDict, Field
-
-Strength = Annotated[float, Field(ge=0.0, le=1.0)]
-"""0 is no weakness at all, 1 is the most of it."""
+from envharness.bridges.heuristics import Strength
 
 WEAKNESSES: dict[str, str] = {
     "visible_only": "for the whole episode, never opens anything: neither to look into it nor to put something in",

@@ -102,11 +102,6 @@ def solve(hand: Hand, target: Fraction) -> Line | None:
     return min(winning_lines(hand, target), key=_plainness, default=None)
 
 
-def uses_division(line: Line) -> bool:
-    """Whether a line divides anywhere."""
-    return any(move.operation == "/" for move in line)
-
-
 def _plainness(line: Line) -> tuple[int, int, str]:
     """Order lines: those without fractions first, then those without division, then by how they are written."""
     fractions = sum(move.result.denominator != 1 for move in line)

@@ -158,8 +158,7 @@ class Toy24(Bridge):
 
     def _start(self, seed: int | None, options: JsonDict) -> ResetResponse:
         limit = self._take_step_limit(options, self._max_steps)
-        if options:
-            raise ConfigError(f"toy24: reset takes max_steps only, but got {', '.join(sorted(options))}")
+        self._require_all_taken(options)
         deal = 0 if seed is None else seed
         dealt = [str(number) for number in self._numbers]
         stream(deal, "toy24", "order").shuffle(dealt)
@@ -171,14 +170,15 @@ class Toy24(Bridge):
     def combine(self, left: str, operation: Operation, right: str) -> EnvResponse:
         """Combine two numbers of the hand; changes nothing but the step count where that is impossible."""
         game = self._game
-        first, second = read_number(left), read_number(right)
         rest = [Fraction(number) for number in game.numbers]
-        for text, number in ((left, first), (right, second)):
+        taken: list[Fraction] = []
+        for text in (left, right):
+            number = read_number(text)
             if number is None or number not in rest:
                 return self._nothing(f"there is no {text[:20]!r} among {', '.join(game.numbers)}")
             rest.remove(number)
-        if first is None or second is None:  # unreachable; tells the type checker so
-            return self._nothing("there is no such number")
+            taken.append(number)
+        first, second = taken
         if operation == "/" and second == 0:
             return self._nothing("a division by zero has no result")
         move = Move(first, operation, second)

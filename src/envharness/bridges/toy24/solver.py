@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from pydantic import ValidationError
-
+from envharness.bridges.heuristics import read_weaknesses
 from envharness.bridges.toy24.arithmetic import Hand, Line, Move, hand_of
 from envharness.bridges.toy24.reading import Hint, Reading, read
 from envharness.bridges.toy24.thinking import notice, plausible_move
 from envharness.bridges.toy24.weaknesses import WEAKNESSES, Weaknesses
-from envharness.core.errors import ConfigError
-from envharness.core.messages import first_problem
 from envharness.core.policy import Decision, Turn
 from envharness.core.types import Action, JsonDict
 
@@ -50,13 +47,7 @@ class SolverPolicy:
 
         Raises ConfigError for an option that is not one, or is outside its range.
         """
-        try:
-            self._weak = Weaknesses.model_validate(weaknesses)
-        except ValidationError as error:
-            option, message = first_problem(error)
-            raise ConfigError(
-                f"policy solver: option {option!r}: {message} (options: {', '.join(Weaknesses.model_fields)})"
-            ) from error
+        self._weak = read_weaknesses("solver", Weaknesses, weaknesses)
         self._rng = random.Random(seed)
         self._target = Fraction(24)
         self._hand: Hand | None = None

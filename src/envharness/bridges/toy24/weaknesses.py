@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pydantic import BaseModel, ConfigDict
 
-from pydantic import BaseModel, ConfigDict, Field
-
+from envharness.bridges.heuristics import Strength
 from envharness.bridges.toy24.arithmetic import Operation
-
-Strength = Annotated[float, Field(ge=0.0, le=1.0)]
-"""0 is no weakness at all, 1 is the most of it."""
 
 WEAKNESSES: dict[str, str] = {
     "favours": "leans on one operation (`favourite`): overlooks lines that do without it",

@@ -37,11 +37,10 @@ class InlineEngine(Engine):
         if not self._queue:
             return None
         job = self._queue.popleft()
-        for attempt in range(1, self._retries + 2):
-            episode = self._play(job, attempt)
-            if not worth_another_try(episode):
-                break
-        return job, episode  # pyright: ignore[reportPossiblyUnboundVariable]  the range is never empty
+        attempt = 1
+        while worth_another_try(episode := self._play(job, attempt)) and attempt <= self._retries:
+            attempt += 1
+        return job, episode
 
     @property
     def in_flight(self) -> int:

@@ -61,9 +61,9 @@ class Supervisor:
         self._retries = retries
         self._finished = finished
         self._orders: SimpleQueue[Ticket | Literal["cancel", "close"]] = SimpleQueue()
-        self._bell, self._ringer = socket.socketpair()
-        self._bell.setblocking(False)
-        self._ringer.setblocking(False)
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._wake_reader.setblocking(False)
+        self._wake_writer.setblocking(False)
         self._waiting: deque[Ticket] = deque()
         self._workers: list[WorkerProcess] = []
         self._started = 0
@@ -93,19 +93,19 @@ class Supervisor:
             self._order("close")
             self._thread.join()
             self._thread = None
-        self._bell.close()
-        self._ringer.close()
+        self._wake_reader.close()
+        self._wake_writer.close()
 
     def _order(self, order: Ticket | Literal["cancel", "close"]) -> None:
         self._orders.put(order)
-        with suppress(BlockingIOError):  # it has been rung often enough
-            self._ringer.send(b"!")
+        with suppress(BlockingIOError):  # full: it will wake up all the same
+            self._wake_writer.send(b"!")
 
     # --- the thread --------------------------------------------------------------------------------------------------
 
     def _supervise(self) -> None:
         self._selector = selectors.DefaultSelector()
-        self._selector.register(self._bell, selectors.EVENT_READ, self._take_orders)
+        self._selector.register(self._wake_reader, selectors.EVENT_READ, self._take_orders)
         try:
             while not (self._closing and not self._workers):
                 self._hand_out()
@@ -120,7 +120,7 @@ class Supervisor:
             self._selector.close()
 
     def _take_orders(self) -> None:
-        self._bell.recv(4096)
+        self._wake_reader.recv(4096)
         while True:
             try:
                 order = self._orders.get_nowait()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,8 +28,8 @@ from envharness.testing.attacks.victim import Encounter, attacked_episode
 ATTACKS: tuple[Attack, ...] = (*FILES, *NETWORK, *PROCESSES, *KERNEL, *RESOURCES, *FRAMES, *VALUES, *FORGERY)
 """Every attack, grouped by kind."""
 
-_ATTEMPTS = 4
-"""A machine too busy to run a hook is no finding about the hook."""
+_RETRIES = 3
+"""Further attempts. A machine too busy to run a hook is no finding about the hook."""
 
 _SIGNS = (
     (Layer.IMPORT_GATE, ("hook source cannot import",)),
@@ -140,16 +139,17 @@ def _control_word(attack: Attack, harm: list[str]) -> str:
 
 def _attempt(attack: Attack, *, unsafe: bool) -> tuple[Encounter, str]:
     """The episode under attack in a fresh scratch folder: what was seen, and the fault or ""."""
-    for attempt in range(_ATTEMPTS):
-        folder = Path(tempfile.mkdtemp(prefix="envharness-attack-"))
+    for _ in range(_RETRIES):
         try:
-            return _under_attack(attack, folder, unsafe=unsafe)
+            return _in_scratch_folder(attack, unsafe=unsafe)
         except MachineryError:
-            if attempt == _ATTEMPTS - 1:
-                raise
-        finally:
-            shutil.rmtree(folder)
-    raise AssertionError("unreachable")
+            continue
+    return _in_scratch_folder(attack, unsafe=unsafe)
+
+
+def _in_scratch_folder(attack: Attack, *, unsafe: bool) -> tuple[Encounter, str]:
+    with tempfile.TemporaryDirectory(prefix="envharness-attack-") as folder:
+        return _under_attack(attack, Path(folder), unsafe=unsafe)
 
 
 def _under_attack(attack: Attack, folder: Path, *, unsafe: bool) -> tuple[Encounter, str]:
