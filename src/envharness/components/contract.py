@@ -30,7 +30,8 @@ class Contract(EnvHarness):
     is never taken back, a termination only where the bridge is resumable. What was overruled is recorded as violation.
 
     `seed` fixes the hooks' random stream: the same in every rollout, so that difficulty comes from the policy and not
-    from dice. Raises HookFault from reset, step and observe where the hooks fail.
+    from dice. `limits` are the caller's and no part of the saved state: a file cannot grant itself more time or memory.
+    Raises HookFault from reset, step and observe where the hooks fail.
     """
 
     tag: ClassVar[str] = "contract"
