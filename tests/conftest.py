@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
 import pytest
+
+from presence import absent
 
 
 def pytest_configure() -> None:
@@ -21,7 +24,13 @@ def shared_data() -> Path:
     folder = Path(os.environ.get("ENVHARNESS_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
     if folder.is_dir():
         return folder
-    reason = f"no shared data at {folder}; set ENVHARNESS_SHARED_DATA"
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
+    absent(f"no shared data at {folder}; set ENVHARNESS_SHARED_DATA")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of a Chromium."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if found := shutil.which(name):
+            return found
+    absent("no Chromium here: apt-get install chromium")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,35 +12,29 @@ from envharness.report.text import visible
 from report.page_reader import Page
 from report.test_hostile import PAYLOADS, hostile_run
 
-BROWSER = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), ""
-)
 
-
-def rendered(page: Path, profile: Path) -> str:
+def rendered(browser: str, page: Path, profile: Path) -> str:
     """The document as the browser holds it after it has loaded and run everything."""
-    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}", "--dump-dom"]
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}", "--dump-dom"]
     return subprocess.run(
         [*command, page.as_uri()], capture_output=True, text=True, check=True, timeout=60, encoding="utf-8"
     ).stdout
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not BROWSER, reason="no Chromium here: apt-get install chromium")
-def test_a_browser_builds_only_what_the_report_wrote(tmp_path: Path) -> None:
+def test_a_browser_builds_only_what_the_report_wrote(chromium: str, tmp_path: Path) -> None:
     payload = "".join(PAYLOADS)
     with hostile_run(tmp_path / "run", payload) as store:
         write_report(store, tmp_path / "report.html")
     written = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
-    built = Page(rendered(tmp_path / "report.html", tmp_path / "profile"))
+    built = Page(rendered(chromium, tmp_path / "report.html", tmp_path / "profile"))
     assert [name for name, _ in built.elements] == [name for name, _ in written.elements]
     built.check_harmless()
     assert visible(payload)[:200] in built.text
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not BROWSER, reason="no Chromium here: apt-get install chromium")
-def test_the_page_forbids_scripts_even_where_escaping_failed(tmp_path: Path) -> None:
+def test_the_page_forbids_scripts_even_where_escaping_failed(chromium: str, tmp_path: Path) -> None:
     """The second line of defence; without it, as the control shows, the script would run."""
     with hostile_run(tmp_path / "run", "x") as store:
         write_report(store, tmp_path / "report.html")
@@ -49,5 +42,5 @@ def test_the_page_forbids_scripts_even_where_escaping_failed(tmp_path: Path) -> 
     broken = source.replace("</main>", "</main><script>document.title = 'owned'</script>")
     (tmp_path / "broken.html").write_text(broken, encoding="utf-8")
     (tmp_path / "control.html").write_text(broken.replace("Content-Security-Policy", "nothing"), encoding="utf-8")
-    assert "<title>owned</title>" in rendered(tmp_path / "control.html", tmp_path / "profile")
-    assert "<title>owned</title>" not in rendered(tmp_path / "broken.html", tmp_path / "profile")
+    assert "<title>owned</title>" in rendered(chromium, tmp_path / "control.html", tmp_path / "profile")
+    assert "<title>owned</title>" not in rendered(chromium, tmp_path / "broken.html", tmp_path / "profile")

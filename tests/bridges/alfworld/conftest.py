@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from envharness.bridges.alfworld import Alfworld
+from presence import absent
 
 
 @pytest.fixture(scope="session")
@@ -18,10 +18,7 @@ def alfworld_engine() -> None:
     """Skip without TextWorld and ALFWorld; in CI fail."""
     if importlib.util.find_spec("textworld") and importlib.util.find_spec("alfworld"):
         return
-    reason = "the ALFWorld engine is not installed; run scripts/install-alfworld"
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
+    absent("the ALFWorld engine is not installed; run scripts/install-alfworld")
 
 
 @pytest.fixture(scope="session")
