@@ -23,6 +23,7 @@ InvalidCause = Literal[
     "component_fault",
     "environment_error",
     "policy_error",
+    "provider_refused",
     "time_limit",
     "worker_died",
     "sandbox_error",
