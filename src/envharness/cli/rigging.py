@@ -52,6 +52,7 @@ def carry_out(file: RigFile, *, command: str, resume: bool = True, unsafe_hooks:
         require_sandbox()
     folder = Path(file.run_dir)
     content = file.content()
+    content.check_policy()  # before there is a run folder that remembers a wrong configuration
     recorded: JsonDict = content.model_dump(mode="json")
     started = time.monotonic()
     with (

@@ -38,7 +38,7 @@ def rig(
     irreversible environment that cannot be used, and what the construction of designer, policy or environment raises.
     """
     started = time.monotonic()
-    config.policy.check()
+    config.check_policy()
     designers = [config.designer]
     if config.null and config.designer.id != NULL:
         designers.append(DesignerConfig(id=NULL))

@@ -94,8 +94,8 @@ class Session:
             step.stopped = True
             step.shown = _copied(self._env.observe())
         elif decision.action is None:
-            step.refused = "no action was named"
-            step.shown = self._ask_for_an_action()
+            step.refused = decision.problem or "no action was named"
+            step.shown = self._ask_for_an_action(decision.problem)
         else:
             # Only a Stage may mark an action as replayed; and the trace keeps a copy that nobody below can edit.
             action = decision.action.model_copy(update={"replayed": False}, deep=True)
@@ -143,12 +143,11 @@ class Session:
             return 0.0
         return reward
 
-    def _ask_for_an_action(self) -> Observation:
+    def _ask_for_an_action(self, problem: str) -> Observation:
         current = self._env.observe()
         names = ", ".join(tool.name for tool in self.tools)
-        return Observation(
-            text=f"You named no action. Tools: {names}.\n\n{current.text}", data=_copied_json(current.data)
-        )
+        said = problem or f"You named no action. Tools: {names}."
+        return Observation(text=f"{said}\n\n{current.text}", data=_copied_json(current.data))
 
     def _look_at_state(self) -> JsonDict | None:
         """Read the state where somebody wants it, and return it where the trace does."""
