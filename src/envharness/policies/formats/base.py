@@ -133,7 +133,7 @@ def clean(answer: ChatAnswer) -> ChatAnswer:
 @cache
 def prompt(name: str) -> str:
     """Return the prompt text that is shipped as `prompts/NAME.txt`."""
-    return (files(__package__) / "prompts" / f"{name}.txt").read_text(encoding="utf-8").strip()
+    return (files("envharness.policies.formats") / "prompts" / f"{name}.txt").read_text(encoding="utf-8").strip()
 
 
 def _clean(text: str) -> str:

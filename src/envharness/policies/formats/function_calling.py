@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import orjson
 
 from envharness.core.policy import Turn
-from envharness.core.types import Action, ToolSchema
+from envharness.core.types import Action, JsonDict, ToolSchema
 from envharness.llm.chat import ChatAnswer, Message, ToolCall
 from envharness.policies.formats.base import NO_ANSWER, Asking, UnreadableAnswer, clean, prompt, split_thought
 
@@ -38,7 +39,7 @@ class FunctionCalling:
                 f"You called {len(answer.tool_calls)} tools at once ({names}), so none was carried out. "
                 "Call exactly one, and wait for its result."
             )
-        (call,) = answer.tool_calls
+        call = answer.tool_calls[0]
         return Action(name=call.name, kwargs=_arguments(call)), answer.text
 
     def remember(self, answer: ChatAnswer) -> Message:
@@ -57,10 +58,10 @@ class FunctionCalling:
         return Message(role="assistant", content=text, tool_calls=tuple(calls))
 
 
-def _arguments(call: ToolCall) -> dict[str, object]:
+def _arguments(call: ToolCall) -> JsonDict:
     """Read the arguments. Raises UnreadableAnswer where they are no JSON object; none at all are `{}`."""
     try:
-        found = orjson.loads(call.arguments) if call.arguments.strip() else {}
+        found: object = orjson.loads(call.arguments) if call.arguments.strip() else {}
     except orjson.JSONDecodeError as error:
         raise UnreadableAnswer(
             f"The arguments of your call of {call.name} are not JSON ({error}): {call.arguments[:_SHOWN]!r}. "
@@ -71,7 +72,7 @@ def _arguments(call: ToolCall) -> dict[str, object]:
             f"The arguments of your call of {call.name} must be a JSON object, not {call.arguments[:_SHOWN]!r}. "
             "Nothing was done."
         )
-    return found
+    return cast("JsonDict", found)
 
 
 def _readable(call: ToolCall) -> str:
