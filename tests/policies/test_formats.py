@@ -204,6 +204,7 @@ def test_the_schema_offers_the_admissible_commands_after_the_thought() -> None:
         "required": ["thought", "command"],
         "additionalProperties": False,
     }
+    assert asked.json_schema is not None
     assert list(cast("JsonDict", asked.json_schema["properties"])) == ["thought", "command"]
 
 

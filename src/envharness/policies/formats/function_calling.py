@@ -30,17 +30,18 @@ class FunctionCalling:
 
     def parse(self, answer: ChatAnswer, tools: Sequence[ToolSchema]) -> tuple[Action, str]:
         """Return the one call; the text beside it is the thought."""
-        if not answer.tool_calls:
-            names = ", ".join(tool.name for tool in tools)
-            raise UnreadableAnswer(f"You called no tool, so nothing was done. Call one of: {names}.")
-        if len(answer.tool_calls) > 1:
-            names = ", ".join(call.name for call in answer.tool_calls)
-            raise UnreadableAnswer(
-                f"You called {len(answer.tool_calls)} tools at once ({names}), so none was carried out. "
-                "Call exactly one, and wait for its result."
-            )
-        call = answer.tool_calls[0]
-        return Action(name=call.name, kwargs=_arguments(call)), answer.text
+        match answer.tool_calls:
+            case (call,):
+                return Action(name=call.name, kwargs=_arguments(call)), answer.text
+            case ():
+                names = ", ".join(tool.name for tool in tools)
+                raise UnreadableAnswer(f"You called no tool, so nothing was done. Call one of: {names}.")
+            case calls:
+                names = ", ".join(call.name for call in calls)
+                raise UnreadableAnswer(
+                    f"You called {len(calls)} tools at once ({names}), so none was carried out. "
+                    "Call exactly one, and wait for its result."
+                )
 
     def remember(self, answer: ChatAnswer) -> Message:
         """Keep text and calls. Arguments that are no JSON object become `{}`: some servers fail on others."""
