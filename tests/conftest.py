@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["local_model"]
+
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
