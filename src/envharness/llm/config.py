@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
 
 from envharness.llm.chat import Sampling
 
@@ -24,6 +24,13 @@ class Endpoint(BaseModel):
     requests_per_minute: int | None = Field(default=None, ge=1)
     tokens_per_minute: int | None = Field(default=None, ge=1)
 
+    @field_validator("base_url")
+    @classmethod
+    def _holds_no_secret(cls, url: str) -> str:
+        if any(sign in url for sign in "@?#"):
+            raise ValueError("a base_url holds neither user, password nor query; name a key by api_key: env:NAME")
+        return url
+
 
 class Prices(BaseModel):
     """Money per million tokens, in any one currency. Never fetched."""
@@ -34,6 +41,27 @@ class Prices(BaseModel):
     cached: float | None = Field(default=None, ge=0)
     """Cached prompt tokens; None is the price of the others."""
     completion: float = Field(default=0.0, ge=0)
+
+
+class ScriptedCall(BaseModel):
+    """A tool call that a scripted answer makes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    arguments: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class ScriptedAnswer(BaseModel):
+    """A scripted answer that is more than text."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    text: str = ""
+    reasoning: str = ""
+    tool_calls: tuple[ScriptedCall, ...] = ()
+    finish_reason: Literal["stop", "length", "tool_calls", "other"] | None = None
+    """None: `tool_calls` where there are some, `stop` elsewhere."""
 
 
 class ModelConfig(BaseModel):
@@ -51,7 +79,13 @@ class ModelConfig(BaseModel):
     retries: int = Field(default=5, ge=0, le=20)
     """Attempts beyond the first for what may pass: rate limits, overload, time-outs, malformed answers."""
     prices: Prices = Prices()
-    answers: tuple[str, ...] = ()
+    send_seed: bool = True
+    """Whether a request's seed is sent; some endpoints refuse the field."""
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """What the endpoint calls the limit of an answer's tokens."""
+    extra_body: dict[str, JsonValue] = Field(default_factory=dict)
+    """Further fields of every request, for what only one provider knows. No secrets: it is part of the run's record."""
+    answers: tuple[str | ScriptedAnswer, ...] = ()
     """`scripted` only: the answers, in order of the turns of an episode."""
     recording: str | None = None
     """`recorded` only: the file of recorded answers."""
