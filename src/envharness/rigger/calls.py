@@ -138,6 +138,7 @@ class ModelDesk:
         await asyncio.gather(*others, return_exceptions=True)
         for client in self._clients.values():
             await client.close()
+        await asyncio.get_running_loop().shutdown_asyncgens()
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:

@@ -47,8 +47,8 @@ class _Running:
 class Driver:
     """Feeds plans with episodes and answers: from the store where they are, else from the engine and the models.
 
-    Each episode and each answer is in the store before a plan sees it. At most `window` plans are begun at a time, so that tasks finish
-    early and the queue stays short.
+    Each episode and each answer is in the store before a plan sees it. At most `window` plans are begun at a time, so
+    that tasks finish early and the queue stays short.
     """
 
     store: RunStore

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from envharness.core.policy import PolicySpec
 from envharness.core.spec import StackSpec
-from envharness.llm.make import client_for
+from envharness.llm.make import client_for, require_usable
 from envharness.rigger.calls import ClientMaker, ModelDesk
 from envharness.rigger.config import DesignerConfig, RigConfig
 from envharness.rigger.designers.base import AnyDesigner, Designer, build_designer
@@ -39,11 +39,13 @@ def rig(
 ) -> RigSummary:
     """Rig every task, with the null beside it, and return the figures.
 
-    Each episode and each answer of a designer's model is in `store` before a decision rests on it; what is there already is not run again, so a run that was
-    killed goes on. Accepted stacks are exported to the run folder. `unsafe_hooks` runs the hooks of the free checks
-    without confinement: give it only where the engine was made with it. Raises ConfigError for tasks, stacks or an
-    irreversible environment that cannot be used, and what the construction of designer, policy or environment raises.
-    `make_client` turns a designer's model configuration into the client that is asked.
+    Each episode and each answer of a designer's model is in `store` before a decision rests on it; what is there
+    already is not run again, so a run that was killed goes on. Accepted stacks are exported to the run folder.
+
+    `unsafe_hooks` runs the hooks of the free checks without confinement: give it only where the engine was made with
+    it. `make_client` turns a designer's model configuration into the client that is asked. Raises ConfigError for
+    tasks, stacks or an irreversible environment that cannot be used, what the construction of designer, policy or
+    environment raises, and ProviderRefusedError or BudgetExhaustedError where a model's endpoint ends the run.
     """
     started = time.monotonic()
     config.policy.check()
@@ -97,6 +99,7 @@ def _plans(
 def _note_model(store: RunStore, config: DesignerConfig, designer: AnyDesigner, policy: PolicySpec) -> None:
     """Write down which model designs, and whether it is the policy's own, for the report."""
     if not isinstance(designer, Designer):
+        require_usable(designer.model)
         own = same_model(designer.model, policy)
         store.put_record(DESIGNER_MODEL, config.id, {"model": describe_model(designer.model), "policys_own": own})
 

@@ -36,7 +36,6 @@ from envharness.rigger.seeds import TaskSeeds
 from envharness.rigger.statistics import component_fault, measure
 from envharness.rollouts.job import Limits, RolloutJob
 
-
 __all__ = ["Batch", "Call", "TaskPlan", "TaskPlanner", "witnesses"]
 
 TaskPlan = Work[TaskResult]

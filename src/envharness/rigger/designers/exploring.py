@@ -98,7 +98,7 @@ class ExploringDesigner(LanguageModelDesigner):
 
     def _resume(self, evidence: Evidence, bench: Bench) -> Work[tuple[list[Action], str]]:
         """Return the last Stage that was proposed and what it shows; nothing where there is none, or it fails."""
-        last = list(evidence.rounds[-1].candidate.in_env_actions) if evidence.rounds else []
+        last: list[Action] = list(evidence.rounds[-1].candidate.in_env_actions) if evidence.rounds else []
         screen, problem = yield from self._look(last, bench)
         if problem and last:
             last = []

@@ -1,4 +1,4 @@
-"""The LLM designer: reads the evidence, writes a diagnosis, then a candidate; what came back is told to the next try."""
+"""The LLM designer: asks a model for a diagnosis, then for a candidate, and tells it what came of the last one."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class LanguageModelDesigner:
                 without tool calls itself.
             instructions: What the model should know about this benchmark, put at the end of the system prompt.
             evidence_tokens: Budget of the evidence, estimated, 800 or more. Prompts come on top, about 2500.
-            patience: Rounds in a row, 1 or more, that may pass without one usable candidate before the task is given up.
+            patience: Rounds in a row, 1 or more, without one usable candidate after which the task is given up.
             label_failures: Whether lost rollouts are labelled after each batch: one call more a batch.
 
         Raises:
@@ -228,12 +228,12 @@ class LanguageModelDesigner:
 
     def _shrinking(self, work: Callable[[int], Work[Read]]) -> Work[Read]:
         """Do `work` with the whole budget of evidence, then with less as long as the model's context is too short."""
-        for size in range(SHRINKS):
+        for size in range(SHRINKS - 1):
             try:
                 return (yield from work(self._tokens >> size))
-            except TooLongError as error:
-                too_long = str(error)
-        raise NoAnswerError(f"the evidence does not fit the designer's model: {too_long}")
+            except TooLongError:
+                continue
+        return (yield from work(self._tokens >> (SHRINKS - 1)))
 
 
 class NoAnswerError(Exception):
@@ -248,7 +248,7 @@ def _answer(answered: Answered) -> ChatAnswer:
     if answered.answer is not None:
         return answered.answer
     if answered.failure == "context_too_long":
-        raise TooLongError(answered.detail)
+        raise TooLongError(f"the evidence does not fit the designer's model: {answered.detail}")
     if answered.failure == "content_filter":
         raise UnusableAnswerError(f"the provider's filter refused: {answered.detail}")
     raise NoAnswerError(f"the designer's model did not answer: {answered.detail}")

@@ -1,4 +1,4 @@
-"""Reads a model's answer with tolerance: tool call, JSON, or JSON among words. What cannot be read is said, not guessed."""
+"""Reads a model's answer with tolerance: tool call, JSON, or JSON among words. What it lacks is said, not guessed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, f
 
 from envharness.core.types import Action, JsonDict
 from envharness.llm.chat import ChatAnswer
-from envharness.rigger.records import FailureLabel, Prediction, PredictedChange
+from envharness.rigger.records import FailureLabel, PredictedChange, Prediction
 
 MAX_STARTS = 64
 """Braces tried as the start of a JSON object before an answer counts as holding none."""

@@ -12,7 +12,7 @@ from envharness.core.types import JsonDict, ToolSchema
 from envharness.rigger.records import FailureAxis
 
 AnswerForm = Literal["tool", "json_schema", "json"]
-"""`tool`: a tool call; `json_schema`: JSON that the server holds to a schema; `json`: JSON that it is only asked for."""
+"""`tool`: a tool call; `json_schema`: JSON that the server holds to a schema; `json`: JSON that is only asked for."""
 FORMS: tuple[str, ...] = get_args(AnswerForm)
 AXES: tuple[str, ...] = get_args(FailureAxis)
 
