@@ -41,6 +41,8 @@ _BUILT_IN: dict[Kind, dict[str, str]] = {
         "template": "envharness.rigger.designers.template:TemplateDesigner",
         "random": "envharness.rigger.designers.random:RandomDesigner",
         "identity": "envharness.rigger.designers.identity:IdentityDesigner",
+        "llm": "envharness.rigger.designers.llm:LanguageModelDesigner",
+        "exploring": "envharness.rigger.designers.exploring:ExploringDesigner",
     },
 }
 

@@ -1,4 +1,4 @@
-"""The driver: many task plans over one engine and one store, with the same content whatever the finish order."""
+"""The driver: many task plans over one engine, one store and its models, the same content whatever the finish order."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from envharness.core.trace import Episode
-from envharness.rigger.plan import Batch, TaskPlan
+from envharness.rigger.calls import ModelDesk, call_key, store_answer, stored_answer
+from envharness.rigger.plan import TaskPlan
 from envharness.rigger.records import TaskResult
+from envharness.rigger.requests import Batch, Call, Reply
 from envharness.rollouts.engine import Engine
 from envharness.rollouts.job import RolloutJob
 from envharness.store.database import RunStore
 
 WAIT_SECONDS = 1.0
 """How long one look for a finished episode may block, so that Ctrl-C is answered."""
+TURN_SECONDS = 0.05
+"""How long a look may block where rollouts and model calls are both in flight, so that neither waits for the other."""
+
+Ready = deque[tuple[str, TaskPlan, Reply | None]]
 
 
 @dataclass
@@ -39,24 +45,26 @@ class _Running:
 
 @dataclass
 class Driver:
-    """Feeds plans with episodes: from the store where they are, from the engine where they are not.
+    """Feeds plans with episodes and answers: from the store where they are, else from the engine and the models.
 
-    Each episode is in the store before a plan sees it. At most `window` plans are begun at a time, so that tasks finish
-    early and the queue stays short.
+    Each episode and each answer is in the store before a plan sees it. At most `window` plans are begun at a time, so
+    that tasks finish early and the queue stays short.
     """
 
     store: RunStore
     engine: Engine
+    desk: ModelDesk
     window: int = 32
     on_episode: Callable[[str, Episode], None] | None = None
     """Called with the phase and the episode after each rollout that was played (not for one found in the store)."""
     _waiting: dict[str, list[_Running]] = field(default_factory=dict[str, list[_Running]])
     _phases: dict[str, str] = field(default_factory=dict[str, str])
+    _asking: dict[str, tuple[str, TaskPlan, Call]] = field(default_factory=dict[str, tuple[str, TaskPlan, Call]])
 
     def run(self, plans: Iterable[tuple[str, TaskPlan]]) -> Iterator[tuple[str, TaskResult]]:
         """Yield (name, result) as plans come to their end."""
         pending = iter(plans)
-        ready: deque[tuple[str, TaskPlan, list[Episode] | None]] = deque()
+        ready: Ready = deque()
         active = 0
         while True:
             while active < self.window and (entry := next(pending, None)) is not None:
@@ -76,15 +84,32 @@ class Driver:
         self,
         name: str,
         plan: TaskPlan,
-        episodes: list[Episode] | None,
-        ready: deque[tuple[str, TaskPlan, list[Episode] | None]],
+        reply: Reply | None,
+        ready: Ready,
     ) -> tuple[str, TaskResult] | None:
         """Send a plan what it waits for; ask for what it wants next."""
         try:
-            batch = next(plan) if episodes is None else plan.send(episodes)
+            wanted = next(plan) if reply is None else plan.send(reply)
         except StopIteration as end:
             return name, end.value
-        running = _Running(name, plan, batch)
+        if isinstance(wanted, Call):
+            self._ask(name, plan, wanted, ready)
+        else:
+            self._play(_Running(name, plan, wanted), ready)
+        return None
+
+    def _ask(self, name: str, plan: TaskPlan, call: Call, ready: Ready) -> None:
+        """Answer a call from the store, or ask the model."""
+        known = stored_answer(self.store, call)
+        if known is not None:
+            ready.append((name, plan, known))
+            return
+        self._asking[call_key(call)] = (name, plan, call)
+        self.desk.submit(call)
+
+    def _play(self, running: _Running, ready: Ready) -> None:
+        """Take a batch's episodes from the store, and request those that are missing."""
+        batch = running.batch
         for job in batch.jobs:
             episode = self.store.get_episode(job.key)
             if episode is None:
@@ -93,8 +118,7 @@ class Driver:
             else:
                 running.take(job.key, episode)
         if not running.missing:
-            ready.append((name, plan, running.episodes()))
-        return None
+            ready.append((running.name, running.plan, running.episodes()))
 
     def _request(self, job: RolloutJob, running: _Running) -> None:
         """Submit a job once, however many plans ask for it."""
@@ -105,9 +129,28 @@ class Driver:
         if running not in waiting:
             waiting.append(running)
 
-    def _collect(self, ready: deque[tuple[str, TaskPlan, list[Episode] | None]]) -> None:
-        """Wait for one episode, keep it, and wake the plans whose batch it completes."""
-        finished = self.engine.next_result(WAIT_SECONDS)
+    def _collect(self, ready: Ready) -> None:
+        """Wait for one episode or answer."""
+        if self.desk.in_flight:
+            self._collect_answer(ready, 0.0 if self._waiting else WAIT_SECONDS)
+            if ready:
+                return
+        if self._waiting:
+            self._collect_episode(ready, TURN_SECONDS if self.desk.in_flight else WAIT_SECONDS)
+
+    def _collect_answer(self, ready: Ready, timeout: float) -> None:
+        """Keep an answer that has come, and wake its plan."""
+        finished = self.desk.next_result(timeout)
+        if finished is None:
+            return
+        key, answered = finished
+        name, plan, call = self._asking.pop(key)
+        store_answer(self.store, call, answered)
+        ready.append((name, plan, answered))
+
+    def _collect_episode(self, ready: Ready, timeout: float) -> None:
+        """Keep an episode that is done, and wake the plans whose batch it completes."""
+        finished = self.engine.next_result(timeout)
         if finished is None:
             return
         job, episode = finished
