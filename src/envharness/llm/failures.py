@@ -33,8 +33,18 @@ _CONTEXT = (
     "reduce the length",
 )
 _FILTER = ("content_filter", "content filter", "content_policy", "content management policy", "safety system")
-_KEY = ("api key not valid", "api_key_invalid", "invalid api key", "incorrect api key")
-_QUOTA = ("insufficient_quota", "billing_hard_limit", "credit balance is too low")
+_REFUSED = (
+    "api key not valid",
+    "api_key_invalid",
+    "invalid api key",
+    "incorrect api key",
+    "insufficient_quota",
+    "billing_hard_limit",
+    "credit balance is too low",
+)
+"""What some providers say under a number that means something else."""
+_PASSING = frozenset({RateLimitError, ProviderTimeoutError, OverloadedError})
+"""What another attempt may find gone."""
 
 
 class AttemptFailed(Exception):
@@ -79,24 +89,25 @@ def from_status(where: str, status: int, headers: Mapping[str, str], body: bytes
     """Return what an HTTP answer other than 2xx means. `headers` have lower-case names; the body holds no key."""
     said = describe_body(body)
     text = f"{where}: HTTP {status}{f': {said}' if said else ''}"
-    lower = body[:20_000].decode(errors="replace").lower()
-    if status in {401, 402, 403, 404} or _has(lower, _KEY) or _has(lower, _QUOTA):
-        hint = {404: "check base_url and model", 402: "check the account"}.get(status, "check api_key and the account")
-        return AttemptFailed(ProviderRefusedError(f"{text} ({hint})"), again=False)
-    if status == 429:  # noqa: PLR2004  the number is the name
-        return AttemptFailed(RateLimitError(text), again=True, pause=retry_after(headers))
-    if status in {408, 504}:
-        return AttemptFailed(ProviderTimeoutError(text), again=True, pause=retry_after(headers))
-    if status >= 500 or status in {409, 425}:  # noqa: PLR2004  the server's own side, by definition
+    kind, hint = _meaning(status, body[:20_000].decode(errors="replace").lower())
+    error = kind(f"{text} ({hint})" if hint else text)
+    return AttemptFailed(error, again=kind in _PASSING, pause=retry_after(headers) if kind in _PASSING else None)
+
+
+def _meaning(status: int, said: str) -> tuple[type[ProviderError], str]:
+    """Return the class of error, and what to do about it. What the body says goes before what the number says."""
+    signs: list[tuple[bool, type[ProviderError], str]] = [
+        (status == 404, ProviderRefusedError, "check base_url and model"),  # noqa: PLR2004  the number is the name
+        (status in {401, 402, 403} or _has(said, _REFUSED), ProviderRefusedError, "check api_key and the account"),
         # Some servers report a prompt that is too long as their own fault.
-        if _has(lower, _CONTEXT):
-            return AttemptFailed(ContextTooLongError(text), again=False)
-        return AttemptFailed(OverloadedError(text), again=True, pause=retry_after(headers))
-    if status == 413 or _has(lower, _CONTEXT):  # noqa: PLR2004  the number is the name
-        return AttemptFailed(ContextTooLongError(text), again=False)
-    if _has(lower, _FILTER):
-        return AttemptFailed(ContentFilterError(text), again=False)
-    return AttemptFailed(ProviderError(f"{text} (the endpoint does not take this request)"), again=False)
+        (status == 413 or (status not in {408, 429} and _has(said, _CONTEXT)), ContextTooLongError, ""),  # noqa: PLR2004
+        (status == 429, RateLimitError, ""),  # noqa: PLR2004
+        (status in {408, 504}, ProviderTimeoutError, ""),
+        (status >= 500 or status in {409, 425}, OverloadedError, ""),  # noqa: PLR2004
+        (_has(said, _FILTER), ContentFilterError, ""),
+        (True, ProviderError, "the endpoint does not take this request"),
+    ]
+    return next((kind, hint) for found, kind, hint in signs if found)
 
 
 def describe_body(body: bytes) -> str:

@@ -66,6 +66,8 @@ def _connect(endpoint: Endpoint, key: str | None, timeout_seconds: float) -> Asy
     try:
         import httpx
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+
+        from envharness.llm.connections import Connections
     except ImportError as error:
         raise ConfigError("client 'openai' needs the package: pip install 'envharness[llm]'") from error
     connection = AsyncOpenAI(
@@ -74,7 +76,7 @@ def _connect(endpoint: Endpoint, key: str | None, timeout_seconds: float) -> Asy
         max_retries=0,
         http_client=DefaultAsyncHttpxClient(
             timeout=httpx.Timeout(timeout_seconds, connect=min(CONNECT_SECONDS, timeout_seconds)),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=endpoint.concurrency),
+            transport=Connections(endpoint.base_url),
         ),
     )
     # The SDK takes these from the environment, and would send them to whatever server is asked.

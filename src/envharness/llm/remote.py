@@ -58,7 +58,7 @@ class RemoteClient(ABC):
                     return answer if not spent.calls else answer.model_copy(update={"usage": answer.usage + spent})
             if not failure.again or failures > self.config.retries or self._too_long(failure):
                 break
-            await self._wait(failure, failures, backoff(failures, jitter), avoid)
+            await self._wait(failure, backoff(failures, jitter), place.endpoint)
         raise _final(failure, failures)  # pyright: ignore[reportPossiblyUnboundVariable]  the range is never empty
 
     async def close(self) -> None:
@@ -73,8 +73,8 @@ class RemoteClient(ABC):
         except TimeoutError:
             raise timed_out(self.name_of(endpoint), self.config.timeout_seconds) from None
 
-    async def _wait(self, failure: AttemptFailed, failures: int, seconds: float, endpoint: int) -> None:
-        del failures
+    async def _wait(self, failure: AttemptFailed, seconds: float, endpoint: int) -> None:
+        """Wait before the next attempt; at another endpoint, where there is one and the server named a time."""
         if failure.pause is None:
             await asyncio.sleep(seconds)
             return
