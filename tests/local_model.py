@@ -22,11 +22,7 @@ def local_model() -> Iterator[str]:
 
     Mark tests that use it with `@pytest.mark.xdist_group("local_model")`, so that one server serves all of them.
     """
-    if missing := _missing():
-        reason = f"{missing} is not installed; run scripts/install-local-model"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
+    require_local_model()
     server = subprocess.Popen(
         [sys.executable, SERVER, "--until-input-ends"],
         stdin=subprocess.PIPE,
@@ -48,6 +44,15 @@ def local_model() -> Iterator[str]:
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
+
+
+def require_local_model() -> None:
+    """Skip where a package is missing; in CI fail."""
+    if missing := _missing():
+        reason = f"{missing} is not installed; run scripts/install-local-model"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
 
 
 def served(address: str, *, max_tokens: int = 96, **sampling: JsonValue) -> dict[str, JsonValue]:
