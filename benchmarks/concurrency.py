@@ -22,7 +22,7 @@ LATENCY = 1.0
 
 
 class AskingPolicy:
-    """Asks the model, then looks at the puzzle: a turn that is nearly all waiting."""
+    """Asks the model, then starts the puzzle over: a turn that is nearly all waiting."""
 
     def __init__(self, *, seed: int, url: str) -> None:
         self._seed = seed
@@ -33,7 +33,7 @@ class AskingPolicy:
         messages = (Message(role="user", content=turn.observation.text),)
         request = ChatRequest(messages=messages, key=f"{self._seed}/{turn.step}")
         answer = await client_for(self._model).complete(request)
-        return Decision(action=Action(name="show_state"), text=answer.text, usage=answer.usage)
+        return Decision(action=Action(name="reset_numbers"), text=answer.text, usage=answer.usage)
 
     async def close(self) -> None:
         """Nothing is its own."""

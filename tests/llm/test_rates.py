@@ -94,8 +94,7 @@ def test_limits_are_shared_between_processes() -> None:
     endpoint = Endpoint(base_url="http://x", concurrency=10, requests_per_minute=60, tokens_per_minute=1000)
     state = EndpointState.of(endpoint, shares=4)
     assert state.concurrency == 2
-    assert state.requests is not None and state.requests.limit == 15
-    assert state.tokens is not None and state.tokens.limit == 250
+    assert [window and window.limit for window in (state.requests, state.tokens)] == [15, 250]
     assert EndpointState.of(endpoint, shares=50).concurrency == 1
 
 
