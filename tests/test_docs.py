@@ -25,18 +25,14 @@ CASES = [
     )
     for page in PAGES
     for match in BLOCK.finditer(page.read_text())
+    if "local-model" not in match["tags"]  # needs a served model: tests/policies/test_llm_readme.py
 ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "tags", "text"), CASES)
 def test_what_the_docs_show_runs(kind: str, tags: str, text: str, tmp_path: Path) -> None:
-    """A block tagged `alfworld` needs that extra; one tagged `fails` must exit with an error.
-
-    One tagged `local-model` needs a served model and has a test of its own, in tests/policies/test_llm_readme.py.
-    """
-    if "local-model" in tags:
-        return
+    """A block tagged `alfworld` needs that extra; one tagged `fails` must exit with an error."""
     if "alfworld" in tags and importlib.util.find_spec("textworld") is None:
         if os.environ.get("CI") == "true":
             pytest.fail("the alfworld extra is not installed")
