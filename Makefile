@@ -19,9 +19,10 @@ help:
 	$(BIN)/python -m pip install --quiet --editable .
 	@touch $@
 
-.venv/.full: .venv/.core scripts/install-alfworld
+.venv/.full: .venv/.core scripts/install-alfworld scripts/install-local-model
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	scripts/install-alfworld $(BIN)/python
+	scripts/install-local-model $(BIN)/python
 	@touch $@
 
 demo: .venv/.core

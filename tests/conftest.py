@@ -11,6 +11,8 @@ import pytest
 
 from presence import absent
 
+pytest_plugins = ["local_model"]
+
 
 def pytest_configure() -> None:
     """Undo an inherited disregard of Ctrl-C (`nohup`, a background job): children of tests would inherit it too."""

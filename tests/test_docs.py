@@ -26,6 +26,7 @@ CASES = [
     )
     for page in PAGES
     for match in BLOCK.finditer(page.read_text())
+    if "local-model" not in match["tags"]  # needs a served model: tests/policies/test_llm_readme.py
 ]
 
 

@@ -136,5 +136,5 @@ def test_designers_are_built_by_name() -> None:
         build_designer(DesignerConfig(id="tempalte"))
     with pytest.raises(ConfigError, match=r"designer\.options: 'random' does not take them.*'size'"):
         build_designer(DesignerConfig(id="random", options={"size": 3}))
-    with pytest.raises(ConfigError, match=r"has no propose\(\)"):
+    with pytest.raises(ConfigError, match=r"has neither propose\(\) nor write\(\)"):
         build_designer(DesignerConfig(id="pathlib:Path"))

@@ -38,6 +38,7 @@ def follow(outcomes: Outcomes, settings: RigConfig, designer: Designer, name: st
     try:
         batch = next(plan)
         while True:
+            assert isinstance(batch, Batch)
             batches.append(batch)
             batch = plan.send(outcomes(batch))
     except StopIteration as end:

@@ -16,7 +16,8 @@ from envharness.rigger.loop import rig
 from envharness.rigger.records import RigSummary
 from envharness.rigger.stacks import stacks_digest
 from envharness.rollouts.engine import RETRIES, Backend, make_engine
-from envharness.rollouts.progress import make_progress
+from envharness.rollouts.ledger import Budget, describe_usage, read_ledger
+from envharness.rollouts.progress import Progress, make_progress
 from envharness.sandbox import require_sandbox
 from envharness.store.database import RunStore
 
@@ -31,6 +32,8 @@ class EngineConfig(BaseModel):
     backend: Backend = "pool"
     workers: int | None = Field(default=None, ge=1, le=1024)
     """Worker processes; None is one a core."""
+    episodes_per_worker: int = Field(default=1, ge=1, le=10_000)
+    """Episodes that a worker plays at once. More than one pays where policies wait, as those that ask a model do."""
     retries: int = Field(default=RETRIES, ge=0, le=20)
     """Attempts beyond the first for an episode that the machinery lost."""
 
@@ -41,10 +44,12 @@ class RigFile(RigConfig):
     run_dir: str = Field(min_length=1)
     """The run folder: database, accepted stacks, report."""
     engine: EngineConfig = EngineConfig()
+    budget: Budget = Budget()
+    """What model calls may use; a run that spent it pauses, and a larger one lets the same command go on."""
 
     def content(self) -> RigConfig:
         """Return what decides the run's content; a resumed run is held to it."""
-        return RigConfig.model_validate(self.model_dump(exclude={"run_dir", "engine"}))
+        return RigConfig.model_validate(self.model_dump(exclude={"run_dir", "engine", "budget"}))
 
 
 def carry_out(file: RigFile, *, command: str, resume: bool = True, unsafe_hooks: bool = False) -> RigSummary:
@@ -53,6 +58,7 @@ def carry_out(file: RigFile, *, command: str, resume: bool = True, unsafe_hooks:
         require_sandbox()
     folder = Path(file.run_dir)
     content = file.content()
+    content.check_policy()  # before there is a run folder that remembers a wrong configuration
     recorded: JsonDict = content.model_dump(mode="json")
     if content.stack_path is not None:
         # What the run builds on is what stands in the files, wherever they are.
@@ -61,19 +67,37 @@ def carry_out(file: RigFile, *, command: str, resume: bool = True, unsafe_hooks:
     with (
         RunStore.open(folder, config=recorded, command=command, resume=resume) as store,
         make_engine(
-            file.engine.backend, workers=file.engine.workers, retries=file.engine.retries, unsafe_hooks=unsafe_hooks
+            file.engine.backend,
+            workers=file.engine.workers,
+            retries=file.engine.retries,
+            unsafe_hooks=unsafe_hooks,
+            episodes_per_worker=file.engine.episodes_per_worker,
         ) as engine,
         make_progress(sys.stderr) as progress,
     ):
         try:
-            summary = rig(content, store=store, engine=engine, progress=progress, unsafe_hooks=unsafe_hooks)
+            summary = rig(
+                content,
+                store=store,
+                engine=engine,
+                progress=progress,
+                unsafe_hooks=unsafe_hooks,
+                budget=file.budget,
+            )
         except EnvHarnessError:
+            _say_usage(store, progress)
             # What stopped it may be the configuration itself, which must not bind a folder that holds nothing yet.
             store.forget_empty()
             raise
+        _say_usage(store, progress)
         write_report_of(store)
     say(f"done in {time.monotonic() - started:.0f} s; report: {folder / REPORT}, accepted stacks: {folder / 'stacks'}")
     return summary
+
+
+def _say_usage(store: RunStore, progress: Progress) -> None:
+    for role, usage in read_ledger(store).by_role().items():
+        progress.say(f"{role}: {describe_usage(usage)}")
 
 
 def write_report_of(store: RunStore, path: Path | None = None) -> Path:

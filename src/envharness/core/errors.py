@@ -18,8 +18,17 @@ EnvHarnessError                 base; `exit_code` is what the command line ends 
 ├── MachineryError        (5)   our side failed: retried a bounded number of times
 │   ├── ZygoteError             the sandbox's server process is gone or was starved of CPU
 │   ├── TimeLimitError          a wall-clock limit of the machinery was reached
-│   └── PolicyError             the policy's program or provider failed
+│   ├── PolicyError             the policy's program or provider failed
+│   └── ProviderError           a model endpoint failed
+│       ├── ProviderRefusedError    (8) key, permission or model is wrong: stops the run
+│       ├── RateLimitError          too many requests, after all retries
+│       ├── OverloadedError         the endpoint is overloaded or down, after all retries
+│       ├── ProviderTimeoutError    no complete answer in time, after all retries
+│       ├── ContextTooLongError     the prompt does not fit the model
+│       ├── ContentFilterError      the provider's filter refused
+│       └── MalformedAnswerError    the answer breaks the protocol, after all retries
 ├── SandboxUnavailableError (6) this system cannot confine hook code
+├── BudgetExhaustedError  (9)   the budget is spent: paused, the same command goes on
 └── StoreError            (7)   the run folder cannot be used
     ├── RunLockedError          another process is working on this run
     └── ConfigChangedError      the run was started with another configuration
@@ -138,6 +147,46 @@ class TimeLimitError(MachineryError):
 
 class PolicyError(MachineryError):
     """The policy's program or provider failed; says nothing about how good the policy is."""
+
+
+class ProviderError(MachineryError):
+    """A model endpoint failed: says nothing about the policy or the designer."""
+
+
+class ProviderRefusedError(ProviderError):
+    """The endpoint knows neither key, permission nor model. No retry can help, so the run stops at once."""
+
+    exit_code = 8
+
+
+class RateLimitError(ProviderError):
+    """The endpoint kept saying that there are too many requests."""
+
+
+class OverloadedError(ProviderError):
+    """The endpoint kept failing on its own side."""
+
+
+class ProviderTimeoutError(ProviderError):
+    """No complete answer came in time."""
+
+
+class ContextTooLongError(ProviderError):
+    """The prompt does not fit into the model's context; sending it again cannot help."""
+
+
+class ContentFilterError(ProviderError):
+    """The provider's filter refused the prompt or the answer."""
+
+
+class MalformedAnswerError(ProviderError):
+    """What came back is not what the protocol promises."""
+
+
+class BudgetExhaustedError(EnvHarnessError):
+    """The run's budget of tokens or money is spent. Nothing is lost; a larger budget lets the same command go on."""
+
+    exit_code = 9
 
 
 class SandboxUnavailableError(EnvHarnessError):

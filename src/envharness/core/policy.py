@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -31,6 +31,8 @@ class Decision(BaseModel):
     """
 
     action: Action | None = None
+    problem: str = ""
+    """Why `action` is None, in words for the policy: the engine shows them in place of its own. Empty otherwise."""
     stop: bool = False
     text: str = ""
     """The policy's own words (reasoning, raw answer); stored, never given to hooks."""
@@ -65,6 +67,14 @@ class PolicySpec(BaseModel):
         if not isinstance(policy, Policy):
             raise TypeError(f"policy {self.id!r} has no async act() and close(); see envharness.core.policy.Policy")
         return policy
+
+    def repeats_itself(self) -> bool:
+        """Whether its class says that with these options every rollout would be the same, whatever its seed.
+
+        A policy says so by a class method `repeats_itself(options)`; one without it is taken to vary.
+        """
+        says: Any = getattr(load("policy", self.id), "repeats_itself", None)
+        return bool(says(self.options)) if callable(says) else False
 
     def check(self) -> None:
         """Raise where this policy cannot be made (unknown id, broken plug-in, wrong option), before it costs."""

@@ -33,6 +33,7 @@ _BUILT_IN: dict[Kind, dict[str, str]] = {
         "scripted": "envharness.policies.scripted:ScriptedPolicy",
         "random": "envharness.policies.random:RandomPolicy",
         "command": "envharness.policies.command:CommandPolicy",
+        "llm": "envharness.policies.llm:LanguageModelPolicy",
         "solver": "envharness.bridges.toy24.solver:SolverPolicy",
         "household": "envharness.bridges.alfworld.household:HouseholdPolicy",
     },
@@ -40,6 +41,8 @@ _BUILT_IN: dict[Kind, dict[str, str]] = {
         "template": "envharness.rigger.designers.template:TemplateDesigner",
         "random": "envharness.rigger.designers.random:RandomDesigner",
         "identity": "envharness.rigger.designers.identity:IdentityDesigner",
+        "llm": "envharness.rigger.designers.llm:LanguageModelDesigner",
+        "exploring": "envharness.rigger.designers.exploring:ExploringDesigner",
     },
 }
 

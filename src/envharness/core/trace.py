@@ -23,6 +23,7 @@ InvalidCause = Literal[
     "component_fault",
     "environment_error",
     "policy_error",
+    "provider_refused",
     "time_limit",
     "worker_died",
     "sandbox_error",
@@ -146,6 +147,8 @@ class Episode(BaseModel):
     """None where reset failed."""
     steps: list[TraceStep] = Field(default_factory=list[TraceStep])
     usage: Usage = Usage()
+    wasted: Usage = Usage()
+    """What earlier attempts at this rollout used, which came to nothing but were paid for."""
     seconds: float = 0.0
     attempt: int = 1
     worker: str = ""

@@ -17,6 +17,8 @@ class Usage(BaseModel):
     cached: int = Field(default=0, ge=0)
     completion: int = Field(default=0, ge=0)
     reasoning: int = Field(default=0, ge=0)
+    cost: float = Field(default=0.0, ge=0.0)
+    """Money, in the unit of the configured price table; 0 where none is configured."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -25,6 +27,7 @@ class Usage(BaseModel):
             cached=self.cached + other.cached,
             completion=self.completion + other.completion,
             reasoning=self.reasoning + other.reasoning,
+            cost=self.cost + other.cost,
         )
 
 

@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from envharness.core.errors import ConfigError
 from envharness.core.policy import Decision, Turn
 from envharness.core.types import Action, Observation, ToolSchema
+from envharness.policies.command_tool import admissible_commands, only_string
 from envharness.policies.sampling import sample, words_of
-
-ADMISSIBLE = "admissible_commands"
-"""The key of an observation's data under which an environment lists the commands it would accept."""
 
 
 class RandomPolicy:
@@ -44,18 +42,9 @@ class RandomPolicy:
 def random_action(tools: Sequence[ToolSchema], observation: Observation, rng: random.Random) -> Action:
     """Return a call of one of `tools` that its schema allows. Raises IndexError where there is no tool."""
     tool = rng.choice(tools)
-    admissible = observation.data.get(ADMISSIBLE)
-    argument = _only_string(tool)
-    if argument is not None and isinstance(admissible, list) and admissible:
+    admissible = admissible_commands(observation)
+    argument = only_string(tool)
+    if argument is not None and admissible:
         return Action(name=tool.name, kwargs={argument: rng.choice(admissible)})
     arguments = sample(tool.parameters, rng, words_of(observation))
     return Action(name=tool.name, kwargs=arguments if isinstance(arguments, dict) else {})
-
-
-def _only_string(tool: ToolSchema) -> str | None:
-    """Return the name of the tool's argument where it has exactly one, a free string."""
-    properties = tool.parameters.get("properties")
-    if not isinstance(properties, dict) or len(properties) != 1:
-        return None
-    ((name, schema),) = properties.items()
-    return name if isinstance(schema, dict) and schema.get("type") == "string" and "enum" not in schema else None

@@ -95,6 +95,16 @@ class RigConfig(BaseModel):
             raise ValueError("null: the designer is the null itself; leave 'null' on")
         return self
 
+    def check_policy(self) -> None:
+        """Raise ConfigError where the policy cannot be made, or would play all rollouts of a batch the same way."""
+        self.policy.check()
+        if self.rollouts > 1 and self.policy.repeats_itself():
+            raise ConfigError(
+                f"policy {self.policy.id!r} at temperature 0 plays all {self.rollouts} rollouts the same way, so its "
+                f"success rate can only be 0 or 1 and never lie in the band {list(self.band)}: set "
+                "policy.options.model.sampling.temperature above 0 (or rollouts: 1)"
+            )
+
     def choose_tasks(self, available: list[str]) -> list[str]:
         """Return the tasks of the run, in order. Raises ConfigError naming a task that is not `available`."""
         if isinstance(self.tasks, list):

@@ -5,9 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from envharness.core.policy import PolicySpec
 from envharness.core.spec import StackSpec
+from envharness.llm.make import client_for, require_usable
+from envharness.rigger.calls import ClientMaker, ModelDesk
 from envharness.rigger.config import DesignerConfig, RigConfig
-from envharness.rigger.designers.base import build_designer
+from envharness.rigger.designers.base import AnyDesigner, Designer, build_designer
+from envharness.rigger.designers.llm_model import describe_model, same_model
 from envharness.rigger.driver import Driver
 from envharness.rigger.objectives import SuccessBand
 from envharness.rigger.observe import TaskView, require_reversible, view_task
@@ -16,8 +20,12 @@ from envharness.rigger.records import NULL_DESIGNER, RigSummary, TaskResult
 from envharness.rigger.results import load_results, put_result, put_summary, summarise
 from envharness.rigger.stacks import base_stacks, export_stacks
 from envharness.rollouts.engine import Engine
+from envharness.rollouts.ledger import Budget, put_ledger
 from envharness.rollouts.progress import Progress, SilentProgress
 from envharness.store.database import RunStore
+
+DESIGNER_MODEL = "designer_model"
+"""The kind of record that says which model a designer asks."""
 
 
 def rig(
@@ -27,29 +35,46 @@ def rig(
     engine: Engine,
     progress: Progress | None = None,
     unsafe_hooks: bool = False,
+    make_client: ClientMaker = client_for,
+    budget: Budget | None = None,
 ) -> RigSummary:
     """Rig every task, with the null beside it, and return the figures.
 
-    Each episode is in `store` before a decision rests on it; what is there already is not run again, so a run that was
-    killed goes on. Accepted stacks are exported to the run folder. `unsafe_hooks` runs the hooks of the free checks
-    without confinement: give it only where the engine was made with it. Raises ConfigError for tasks, stacks or an
-    irreversible environment that cannot be used, and what the construction of designer, policy or environment raises.
+    Each episode and each answer of a designer's model is in `store` before a decision rests on it; what is there
+    already is not run again, so a run that was killed goes on. Accepted stacks are exported to the run folder.
+
+    `unsafe_hooks` runs the hooks of the free checks without confinement: give it only where the engine was made with
+    it. `budget` limits what model calls may use, over all starts of the run; it may be raised from one to the next.
+    `make_client` turns a designer's model configuration into the client that is asked. Raises ConfigError for
+    tasks, stacks or an irreversible environment that cannot be used, what the construction of designer, policy or
+    environment raises, and ProviderRefusedError or BudgetExhaustedError where a model's endpoint ends the run.
     """
     started = time.monotonic()
-    config.policy.check()
+    config.check_policy()
     designers = [config.designer]
     if config.null and config.designer.id != NULL_DESIGNER:
         designers.append(DesignerConfig(id=NULL_DESIGNER))
     for designer in designers:
-        build_designer(designer)
+        _note_model(store, designer, build_designer(designer, config.policy), config.policy)
     views = _views(config)
     progress = progress or SilentProgress()
     progress.begin("tasks", len(views) * len(designers))
-    driver = Driver(store, engine, on_episode=lambda phase, _: progress.advance(0, note=phase))
-    for name, result in driver.run(_plans(config, designers, views, unsafe_hooks=unsafe_hooks)):
-        put_result(store, name, result)
-        progress.advance(1)
-        progress.say(f"{name} {result.task}: {result.status}, {result.reason}")
+    desk = ModelDesk(make_client)
+    driver = Driver(
+        store,
+        engine,
+        desk,
+        budget=budget or Budget(),
+        on_episode=lambda phase, _: progress.advance(0, note=phase),
+    )
+    try:
+        for name, result in driver.run(_plans(config, designers, views, unsafe_hooks=unsafe_hooks)):
+            put_result(store, name, result)
+            progress.advance(1)
+            progress.say(f"{name} {result.task}: {result.status}, {result.reason}")
+    finally:
+        desk.close()
+        put_ledger(store, driver.ledger)
     return _finish(config, designers, store, time.monotonic() - started)
 
 
@@ -74,10 +99,18 @@ def _plans(
                 config=config,
                 objective=objective,
                 designer_id=designer.id,
-                designer=build_designer(designer),
+                designer=build_designer(designer, config.policy),
                 unsafe_hooks=unsafe_hooks,
             )
             yield designer.id, planner.plan()
+
+
+def _note_model(store: RunStore, config: DesignerConfig, designer: AnyDesigner, policy: PolicySpec) -> None:
+    """Write down which model designs, and whether it is the policy's own, for the report."""
+    if not isinstance(designer, Designer):
+        require_usable(designer.model)
+        own = same_model(designer.model, policy)
+        store.put_record(DESIGNER_MODEL, config.id, {"model": describe_model(designer.model), "policys_own": own})
 
 
 def _finish(config: RigConfig, designers: list[DesignerConfig], store: RunStore, seconds: float) -> RigSummary:

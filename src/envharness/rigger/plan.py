@@ -1,12 +1,12 @@
-"""The plan of one task: a generator that yields batches of jobs, is sent their episodes, and decides.
+"""The plan of one task: a generator that yields batches and model calls, is sent their outcomes, and decides.
 
-It holds no engine, store or clock. Sent the same episodes it yields the same batches, so a run that was killed is
-brought back to where it was by sending it what the store holds.
+It holds no engine, client, store or clock. Sent the same replies it yields the same requests, so a run that was killed
+is brought back to where it was by sending it what the store holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from envharness.core.errors import SpecError
@@ -15,8 +15,9 @@ from envharness.core.trace import Episode
 from envharness.core.types import Action
 from envharness.rigger.checks import check_compiles, check_dry_run, check_probes, check_solvable, verdict_of
 from envharness.rigger.config import RigConfig
-from envharness.rigger.designers.base import Designer, Evidence
+from envharness.rigger.designers.base import AnyDesigner, Bench, Designer, Evidence, Proposal
 from envharness.rigger.diagnose import diagnose
+from envharness.rigger.failures import compare_failures
 from envharness.rigger.objectives import Objective
 from envharness.rigger.observe import TaskView, policy_wins
 from envharness.rigger.probes import probe
@@ -26,33 +27,33 @@ from envharness.rigger.records import (
     CheckResult,
     Diagnosis,
     Direction,
+    FailureLabel,
     Measurement,
     Round,
     TaskResult,
 )
+from envharness.rigger.requests import Batch, Call, Work, play
 from envharness.rigger.seeds import TaskSeeds
 from envharness.rigger.statistics import component_fault, measure
 from envharness.rollouts.job import Limits, RolloutJob
 
+__all__ = ["Batch", "Call", "TaskPlan", "TaskPlanner", "witnesses"]
 
-@dataclass(frozen=True)
-class Batch:
-    """Jobs that are decided upon together."""
-
-    phase: str
-    """Where the store files them, such as `rig/template/round-1`."""
-    jobs: tuple[RolloutJob, ...]
-    paid: bool = True
-    """Whether the policy plays; False for probes, which cost nothing."""
-
-
-TaskPlan = Generator[Batch, list[Episode], TaskResult]
-CheckPlan = Generator[Batch, list[Episode], "list[CheckResult]"]
+TaskPlan = Work[TaskResult]
+CheckPlan = Work[list[CheckResult]]
 
 MAX_WITNESSES = 4
 """Known wins tried through a candidate before it counts as unsolvable."""
 IDLE_TURNS = 12
 """Turns of the probe that calls nothing that exists."""
+
+
+@dataclass(frozen=True)
+class _Stop:
+    """Why the rounds end before one is accepted and before all are used up."""
+
+    reason: str
+    invalid: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class TaskPlanner:
     config: RigConfig
     objective: Objective
     designer_id: str
-    designer: Designer
+    designer: AnyDesigner
     unsafe_hooks: bool = False
 
     @property
@@ -93,7 +94,7 @@ class TaskPlanner:
     def _rig(self) -> TaskPlan:
         base = self.view.base_stack
         batch = self._policy_batch("rig/baseline", base, self.seeds.baseline, self.config.rollouts)
-        episodes = tuple((yield batch))
+        episodes = tuple((yield from play(batch)))
         measured = measure(episodes, [job.key for job in batch.jobs])
         result = TaskResult(
             task=self.view.task, status="rejected", base_stack=base, final_stack=base, baseline=measured
@@ -112,64 +113,117 @@ class TaskPlanner:
     def _design(self, result: TaskResult, episodes: tuple[Episode, ...], direction: Direction) -> TaskPlan:
         """Go through the rounds until one is accepted, the designer gives up, or none is left."""
         evidence = self._evidence(result.baseline, episodes, direction)
-        reason = f"not accepted within {self.config.rounds} rounds"
+        labels = yield from self._label(evidence, episodes, 0)
+        evidence = replace(evidence, failures=tuple(labels or ()))
+        stop = _Stop(f"not accepted within {self.config.rounds} rounds")
         for number in range(1, self.config.rounds + 1):
             evidence, entry = yield from self._round(evidence, number)
-            if entry is None:
-                reason = "the designer has nothing more to try"
+            if isinstance(entry, _Stop):
+                stop = entry
                 break
             if entry.decision == "accept":
-                return result.model_copy(
-                    update={
-                        "status": "accepted",
-                        "reason": entry.feedback,
-                        "final_stack": entry.candidate.apply(result.base_stack),
-                        "diagnosis": evidence.diagnosis,
-                        "rounds": list(evidence.rounds),
-                        "accepted_round": number,
-                    }
-                )
+                update = {
+                    "status": "accepted",
+                    "reason": entry.feedback,
+                    "final_stack": entry.candidate.apply(result.base_stack),
+                    "accepted_round": number,
+                }
+                return self._concluded(result, evidence).model_copy(update=update)
         undecided = sum(entry.verdict == "incomplete" for entry in evidence.rounds)
+        reason = stop.reason
         if undecided:
             reason = f"{undecided} rounds are incomplete because rollouts failed on the machinery's side; {reason}"
+        status = "invalid" if undecided or stop.invalid else "rejected"
+        return self._concluded(result, evidence).model_copy(update={"status": status, "reason": reason})
+
+    def _concluded(self, result: TaskResult, evidence: Evidence) -> TaskResult:
+        """Add what the rounds left behind. A designer's own diagnosis stands before the measured one."""
+        written = evidence.rounds[-1].diagnosis if evidence.rounds and self._asks else None
         update = {
-            "status": "invalid" if undecided else "rejected",
-            "reason": reason,
-            "diagnosis": evidence.diagnosis,
+            "diagnosis": written or evidence.diagnosis,
             "rounds": list(evidence.rounds),
+            "failures": list(evidence.failures),
         }
         return result.model_copy(update=update)
 
-    def _round(self, evidence: Evidence, number: int) -> Generator[Batch, list[Episode], tuple[Evidence, Round | None]]:
+    def _round(self, evidence: Evidence, number: int) -> Work[tuple[Evidence, Round | _Stop]]:
         """Write and validate once. Candidates that fail a free check are written anew, a bounded number of times."""
-        entry: Round | None = None
+        entry: Round | _Stop = _Stop("no attempt is allowed")
         for attempt in range(self.config.check_retries + 1):
-            candidate = self.designer.propose(evidence)
-            if candidate is None:
-                return evidence, None
-            candidate = candidate.model_copy(update={"contract_seed": self.seeds.contract(number, attempt)})
-            diagnosis = self._current_diagnosis(evidence)
-            checks = yield from self._check(evidence, candidate, number)
+            proposal = yield from self._propose(evidence, number, attempt)
+            if proposal.lost or proposal.gave_up:
+                return evidence, _Stop(proposal.lost or proposal.gave_up, invalid=bool(proposal.lost))
+            candidate = (proposal.candidate or Candidate()).model_copy(
+                update={"contract_seed": self.seeds.contract(number, attempt)}
+            )
+            diagnosis = proposal.diagnosis or self._current_diagnosis(evidence)
+            checks = (
+                [CheckResult(id="answer", passed=False, detail=proposal.problem)]
+                if proposal.candidate is None
+                else (yield from self._check(evidence, candidate, number))
+            )
+            written = {"diagnosis": diagnosis, "prediction": proposal.prediction}
             if not (verdict := verdict_of(checks)):
                 entry, latest = yield from self._validate(evidence, candidate, checks, number)
-                entry = entry.model_copy(update={"diagnosis": diagnosis})
+                entry = entry.model_copy(update=written)
+                entry = yield from self._analyse(evidence, entry, latest)
                 return _with(evidence, entry, latest), entry
             failed = next(check for check in checks if not check.passed)
             entry = Round(
                 number=number,
                 candidate=candidate,
-                diagnosis=diagnosis,
                 checks=checks,
                 decision="refine",
                 verdict=verdict,
                 feedback=f"check {failed.id} failed: {failed.detail}",
-            )
+            ).model_copy(update=written)
             evidence = _with(evidence, entry, evidence.latest)
         return evidence, entry
 
+    # --- the designer ------------------------------------------------------------------------------------------------
+
+    @property
+    def _asks(self) -> bool:
+        return not isinstance(self.designer, Designer)
+
+    def _propose(self, evidence: Evidence, number: int, attempt: int) -> Work[Proposal]:
+        """Let the designer write, at once or by asking."""
+        if not isinstance(self.designer, Designer):
+            return (yield from self.designer.write(evidence, self._bench(number, attempt)))
+        candidate = self.designer.propose(evidence)
+        return Proposal(candidate, gave_up="" if candidate else "the designer has nothing more to try")
+
+    def _label(
+        self, evidence: Evidence, episodes: Sequence[Episode], number: int
+    ) -> Work[tuple[FailureLabel, ...] | None]:
+        """Have the losses of a batch labelled; None where the designer does not, or could not."""
+        if isinstance(self.designer, Designer):
+            return None
+        if all(episode.success for episode in episodes):
+            return ()
+        return (yield from self.designer.label_failures(evidence, episodes, self._bench(number, 0)))
+
+    def _analyse(self, evidence: Evidence, entry: Round, episodes: Sequence[Episode]) -> Work[Round]:
+        """Add to a measured round, which is decided by now, how it was lost and whether that was expected."""
+        labels = yield from self._label(evidence, episodes, entry.number)
+        if labels is None:
+            return entry
+        shifts = compare_failures(entry.prediction, evidence.failures, labels)
+        return entry.model_copy(update={"failures": list(labels), "shifts": shifts})
+
+    def _bench(self, number: int, attempt: int) -> Bench:
+        def stage_probe(actions: Sequence[Action]) -> Batch:
+            stack = Candidate(in_env_actions=list(actions)).apply(self.view.base_stack)
+            job = self._probe_job(stack, (), 0).model_copy(update={"record_states": True})
+            return self._probe_batch(f"rig/{self.designer_id}/explore-{number}", [job])
+
+        return Bench(self.designer_id, number, attempt, stage_probe)
+
+    # --- the verdict -------------------------------------------------------------------------------------------------
+
     def _validate(
         self, evidence: Evidence, candidate: Candidate, checks: list[CheckResult], number: int
-    ) -> Generator[Batch, list[Episode], tuple[Round, tuple[Episode, ...]]]:
+    ) -> Work[tuple[Round, tuple[Episode, ...]]]:
         """Pay for K fresh rollouts and decide from their aggregate."""
         stack = candidate.apply(self.view.base_stack)
 
@@ -177,7 +231,7 @@ class TaskPlanner:
             return self.seeds.round(number, index)
 
         batch = self._policy_batch(f"rig/{self.designer_id}/round-{number}", stack, seed, self.config.rollouts)
-        episodes = tuple((yield batch))
+        episodes = tuple((yield from play(batch)))
         measured = measure(episodes, [job.key for job in batch.jobs])
         if fault := component_fault(episodes):
             verdict, feedback, accepts = "component_fault", f"the batch is void, {fault}", False
@@ -217,10 +271,9 @@ class TaskPlanner:
             return [*checks, CheckResult(id="replays", passed=False, detail=str(error))]
         phase = f"rig/{self.designer_id}/check-{number}"
         idle = self.config.limits.model_copy(update={"max_steps": min(IDLE_TURNS, self.config.limits.max_steps)})
-        probes = yield self._probe_batch(
-            phase, [self._probe_job(stack, (), 0), self._probe_job(stack, (), 1, limits=idle, then_idle=True)]
-        )
-        checks += check_probes(*probes)
+        jobs = [self._probe_job(stack, (), 0), self._probe_job(stack, (), 1, limits=idle, then_idle=True)]
+        stop, nothing = yield from play(self._probe_batch(phase, jobs))
+        checks += check_probes(stop, nothing)
         if verdict_of(checks):
             return checks
         return checks + (yield from self._check_witnesses(candidate, stack, phase, evidence))
@@ -230,18 +283,16 @@ class TaskPlanner:
         known = witnesses(candidate, self.view.reference, policy_wins(evidence.baseline))
         tried: list[Episode] = []
         for index, actions in enumerate(known[:MAX_WITNESSES]):
-            tried += yield self._probe_batch(phase, [self._probe_job(stack, actions, index)])
+            tried += yield from play(self._probe_batch(phase, [self._probe_job(stack, actions, index)]))
             if tried[-1].success:
                 break
         return [check_solvable(tried)] if tried else []
 
     # --- jobs --------------------------------------------------------------------------------------------------------
 
-    def _measure(
-        self, phase: str, stack: StackSpec, seed: Callable[[int], int]
-    ) -> Generator[Batch, list[Episode], Measurement]:
+    def _measure(self, phase: str, stack: StackSpec, seed: Callable[[int], int]) -> Work[Measurement]:
         batch = self._policy_batch(phase, stack, seed, self.config.remeasure, record_states=False)
-        episodes = yield batch
+        episodes = yield from play(batch)
         return measure(episodes, [job.key for job in batch.jobs])
 
     def _policy_batch(

@@ -57,6 +57,48 @@ class Diagnosis(BaseModel):
     """Strength of every flaw looked for, 0 to 1."""
 
 
+FailureAxis = Literal["perception", "memory", "planning", "action", "persistence", "limits", "component", "other"]
+"""Where a failure lies: what it saw, what it kept in mind, what it chose, how it wrote it, when it gave up or went in
+circles, steps and tokens used up, the component itself, or none of these."""
+
+
+class FailureLabel(BaseModel):
+    """A model's reading of one lost rollout. It informs what is written next and decides nothing."""
+
+    rollout: int = Field(ge=0)
+    axis: FailureAxis
+    label: str
+    """A short name, the same for the same failure."""
+    sentence: str = ""
+
+
+class PredictedChange(BaseModel):
+    """One kind of failure that a designer expects more or less of than in the baseline."""
+
+    axis: FailureAxis
+    label: str
+    change: Literal["more", "fewer", "same"]
+
+
+class Prediction(BaseModel):
+    """What a designer expects of its candidate, written before a rollout is played."""
+
+    success_rate: float | None = Field(default=None, ge=0.0, le=1.0)
+    failures: list[PredictedChange] = Field(default_factory=list[PredictedChange])
+
+
+class FailureShift(BaseModel):
+    """A kind of failure: how often in the baseline, how often in the round, and what was expected."""
+
+    axis: FailureAxis
+    label: str
+    before: int
+    after: int
+    predicted: Literal["more", "fewer", "same"] | None
+    """None where the designer said nothing about it."""
+    observed: Literal["more", "fewer", "same"]
+
+
 class Candidate(BaseModel):
     """A component proposed: actions for a Stage, source for a Contract. Both empty is the identity."""
 
@@ -84,8 +126,8 @@ class CheckResult(BaseModel):
     """One free check of a candidate, made before any rollout is paid for."""
 
     id: str
-    """compiles, replays, dry_run, changes_something, no_op_fails, stop_fails, reference_solves; `machinery` where our
-    side could not carry a check out."""
+    """answer (a model's answer holds a candidate), compiles, replays, dry_run, changes_something, no_op_fails,
+    stop_fails, reference_solves; `machinery` where our side could not carry a check out."""
     passed: bool
     detail: str = ""
 
@@ -107,6 +149,12 @@ class Round(BaseModel):
     incomplete."""
     feedback: str = ""
     """What the next round is told."""
+    prediction: Prediction | None = None
+    """What the designer expected; None where it predicts nothing."""
+    failures: list[FailureLabel] = Field(default_factory=list[FailureLabel])
+    """The lost rollouts as the designer reads them; empty where it does not, or nothing was lost."""
+    shifts: list[FailureShift] = Field(default_factory=list[FailureShift])
+    """Predicted and observed failures side by side; empty where the losses were not labelled."""
 
 
 class TaskResult(BaseModel):
@@ -122,6 +170,8 @@ class TaskResult(BaseModel):
     diagnosis: Diagnosis | None = None
     rounds: list[Round] = Field(default_factory=list[Round])
     accepted_round: int | None = None
+    failures: list[FailureLabel] = Field(default_factory=list[FailureLabel])
+    """The lost rollouts of the baseline as the designer reads them; empty where it does not, or nothing was lost."""
     before: Measurement | None = None
     """Base stack, fresh rollouts that took no part in any decision; None where not asked for."""
     remeasured: Measurement | None = None

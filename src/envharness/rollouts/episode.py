@@ -15,7 +15,7 @@ from envharness.core.spec import StackSpec
 from envharness.core.trace import Episode, Outcome, StartRecord, TraceStep
 from envharness.core.types import EvaluationResult, Observation
 from envharness.core.usage import Usage
-from envharness.rollouts.blame import EpisodeInvalid, describe, environment_cause
+from envharness.rollouts.blame import EpisodeInvalid, describe, environment_cause, policy_cause
 from envharness.rollouts.decisions import as_decision
 from envharness.rollouts.environment_thread import CallingThread, EnvironmentHost, EnvironmentThread
 from envharness.rollouts.interrupts import Terminated
@@ -207,7 +207,7 @@ class _Performance:
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise
             # An exit, or a cancellation that nobody asked for, is the policy's own and must not take the run along.
-            raise EpisodeInvalid("policy_error", describe(error, doing=doing)) from error
+            raise EpisodeInvalid(policy_cause(error), describe(error, doing=doing)) from error
 
     async def _close(self) -> None:
         """Close policy and environment, within bounds; what goes wrong here does not change how the episode ended."""

@@ -97,8 +97,9 @@ class Session:
             step.stopped = True
             step.shown = _copied(self._env.observe())
         elif decision.action is None:
-            step.refused = "no action was named"
-            step.shown = self._answer(f"You named no action. Tools: {', '.join(tool.name for tool in self.tools)}.")
+            step.refused = decision.problem or "no action was named"
+            names = ", ".join(tool.name for tool in self.tools)
+            step.shown = self._answer(decision.problem or f"You named no action. Tools: {names}.")
         else:
             # Only a Stage may mark an action as replayed; and the trace keeps a copy that nobody below can edit.
             action = decision.action.model_copy(update={"replayed": False}, deep=True)

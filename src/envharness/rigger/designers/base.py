@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from envharness.core.errors import ConfigError
+from envharness.core.policy import PolicySpec
 from envharness.core.registry import load
 from envharness.core.trace import Episode
 from envharness.core.types import Action, ToolSchema
+from envharness.llm.config import ModelConfig
 from envharness.rigger.config import DesignerConfig
-from envharness.rigger.records import Candidate, Diagnosis, Direction, Measurement, Round
+from envharness.rigger.records import Candidate, Diagnosis, Direction, FailureLabel, Measurement, Prediction, Round
+from envharness.rigger.requests import Batch, Work
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ class Evidence:
     """Every candidate so far, with what the checks and the rollouts said; a failed check leaves an entry, too."""
     latest: tuple[Episode, ...] = ()
     """The rollouts of the last candidate that was measured."""
+    failures: tuple[FailureLabel, ...] = ()
+    """The lost rollouts of the baseline, as a designer that reads them labelled them."""
 
 
 @runtime_checkable
@@ -52,13 +58,80 @@ class Designer(Protocol):
         ...
 
 
-def build_designer(config: DesignerConfig) -> Designer:
-    """Make the designer that a configuration names. Raises UnknownIdError, PluginError or ConfigError."""
+@dataclass(frozen=True)
+class Proposal:
+    """What an asking designer comes back with: a candidate, or exactly one reason why there is none."""
+
+    candidate: Candidate | None = None
+    diagnosis: Diagnosis | None = None
+    """Its own, which the candidate is written on; None leaves the round that of the measured flaws."""
+    prediction: Prediction | None = None
+    problem: str = ""
+    """The answer holds no candidate: a failed check, told to the next attempt."""
+    lost: str = ""
+    """Our side failed (no model answered): nothing is decided about the task."""
+    gave_up: str = ""
+    """It has nothing more to try: the task is rejected."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where a designer works: which attempt of which round this is, and a free look at where actions lead."""
+
+    designer: str
+    round: int
+    """From 1; 0 before the first round."""
+    attempt: int
+    """0-based; a candidate that failed a free check is written anew within the same round."""
+    stage_probe: Callable[[Sequence[Action]], Batch]
+    """A batch of one unpaid job: the base stack with a Stage of these actions, on which the policy stops at once."""
+
+    def call_name(self, purpose: str) -> str:
+        """Return the name that tells this call from every other one of the task."""
+        return f"{self.designer}/round-{self.round}/attempt-{self.attempt}/{purpose}"
+
+
+@runtime_checkable
+class AskingDesigner(Protocol):
+    """Writes candidates by asking a model, and by probing the environment, on its way.
+
+    What it needs it yields, and is sent the reply; all else as for `Designer`: it depends on the evidence and on the
+    replies alone, so that a resumed run, which replays the stored replies, comes to the same candidate.
+    """
+
+    @property
+    def model(self) -> ModelConfig:
+        """The model it asks."""
+        ...
+
+    def write(self, evidence: Evidence, bench: Bench) -> Work[Proposal]:
+        """Come to the next candidate, or say why there is none. Never an acceptance: that is for the rollouts."""
+        ...
+
+    def label_failures(
+        self, evidence: Evidence, episodes: Sequence[Episode], bench: Bench
+    ) -> Work[tuple[FailureLabel, ...] | None]:
+        """Label the lost rollouts among `episodes`; None where they could not be. Informs the next write only."""
+        ...
+
+
+AnyDesigner = Designer | AskingDesigner
+
+
+def build_designer(config: DesignerConfig, policy: PolicySpec | None = None) -> AnyDesigner:
+    """Make the designer that a configuration names. Raises UnknownIdError, PluginError or ConfigError.
+
+    A class with a true attribute `takes_policy` is given `policy` under that name: one that asks a model takes the
+    policy's own unless its options name another.
+    """
     factory = load("designer", config.id)
+    extra = {"policy": policy} if getattr(factory, "takes_policy", False) else {}
     try:
-        designer = factory(**config.options)
+        designer = factory(**config.options, **extra)
     except TypeError as error:
         raise ConfigError(f"designer.options: {config.id!r} does not take them: {error}") from error
-    if not isinstance(designer, Designer):
-        raise ConfigError(f"designer {config.id!r} has no propose(); see envharness.rigger.designers.base.Designer")
+    if not isinstance(designer, Designer | AskingDesigner):
+        raise ConfigError(
+            f"designer {config.id!r} has neither propose() nor write(); see envharness.rigger.designers.base"
+        )
     return designer

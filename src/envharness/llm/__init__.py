@@ -1,0 +1,1 @@
+"""Language models: one small protocol, clients that keep it, and what their calls cost."""

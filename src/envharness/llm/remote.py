@@ -1,0 +1,117 @@
+"""What all clients over a network share: places at endpoints, attempts, back-off, and the bill of failed attempts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from envharness.core.errors import ProviderRefusedError
+from envharness.core.seeding import stream
+from envharness.core.usage import Usage
+from envharness.llm.chat import ChatAnswer, ChatRequest
+from envharness.llm.config import Endpoint, ModelConfig
+from envharness.llm.endpoints import EndpointQueue
+from envharness.llm.failures import AttemptFailed, timed_out
+from envharness.llm.retry import LONGEST_WAIT_SECONDS, backoff
+
+_EXPECTED_COMPLETION = 256
+"""Tokens an answer is taken to have before it is there, where no limit says better."""
+_CHARACTERS_A_TOKEN = 4
+
+
+class RemoteClient(ABC):
+    """Asks endpoints over a network. For one event loop."""
+
+    def __init__(self, config: ModelConfig, endpoints: Sequence[Endpoint], *, shares: int = 1) -> None:
+        self.config = config
+        self._queue = EndpointQueue(endpoints, shares=shares)
+
+    @abstractmethod
+    async def ask(self, endpoint: int, request: ChatRequest) -> ChatAnswer:
+        """Make one attempt at the endpoint of that index. Raises AttemptFailed; time is kept by the caller."""
+
+    @abstractmethod
+    async def disconnect(self) -> None:
+        """Release connections."""
+
+    @abstractmethod
+    def name_of(self, endpoint: int) -> str:
+        """Return how messages call the endpoint."""
+
+    async def complete(self, request: ChatRequest) -> ChatAnswer:
+        """Answer one request, after at most `retries` further attempts. Raises a ProviderError."""
+        jitter = stream(request.seed or 0, "retry", request.role, request.task, request.key)
+        spent = Usage()
+        tokens = _estimated_tokens(request, self.config)
+        avoid: int | None = None
+        for failures in range(1, self.config.retries + 2):
+            async with self._queue.place(tokens, avoid=avoid) as place:
+                try:
+                    answer = await self._attempt(place.endpoint, request)
+                    place.tokens_used = answer.usage.prompt + answer.usage.completion
+                except AttemptFailed as failed:
+                    failure, avoid = failed, place.endpoint
+                    spent += failed.usage
+                else:
+                    return answer if not spent.calls else answer.model_copy(update={"usage": answer.usage + spent})
+            if not failure.again or failures > self.config.retries or self._too_long(failure):
+                break
+            await self._wait(failure, backoff(failures, jitter), place.endpoint)
+        raise _final(failure, failures)  # pyright: ignore[reportPossiblyUnboundVariable]  the range is never empty
+
+    async def close(self) -> None:
+        """Release connections. Idempotent."""
+        self._queue.close()
+        await self.disconnect()
+
+    async def _attempt(self, endpoint: int, request: ChatRequest) -> ChatAnswer:
+        try:
+            async with asyncio.timeout(self.config.timeout_seconds):
+                return await self.ask(endpoint, request)
+        except TimeoutError:
+            raise timed_out(self.name_of(endpoint), self.config.timeout_seconds) from None
+
+    async def _wait(self, failure: AttemptFailed, seconds: float, endpoint: int) -> None:
+        """Wait before the next attempt; at another endpoint, where there is one and the server named a time."""
+        if failure.pause is None:
+            await asyncio.sleep(seconds)
+            return
+        # The server named a time: nobody goes there before it, while other endpoints may take this call at once.
+        self._queue.pause(endpoint, failure.pause)
+        if len(self._queue) == 1:
+            await asyncio.sleep(failure.pause + 0.1 * seconds)
+
+    def _too_long(self, failure: AttemptFailed) -> bool:
+        """Whether the only endpoint asks for a longer pause than is worth waiting for."""
+        return len(self._queue) == 1 and failure.pause is not None and failure.pause > LONGEST_WAIT_SECONDS
+
+
+def key_of(endpoint: Endpoint) -> str | None:
+    """Return the key that an endpoint's reference stands for, or None where it wants none.
+
+    Raises ProviderRefusedError, naming the variable and never its value, where it is unset or cannot be sent.
+    """
+    if endpoint.api_key is None:
+        return None
+    name = endpoint.api_key.removeprefix("env:")
+    key = os.environ.get(name, "").strip()
+    if not key:
+        raise ProviderRefusedError(f"{endpoint.base_url}: the environment variable {name}, its api_key, is not set")
+    if not key.isascii() or not key.isprintable():
+        raise ProviderRefusedError(f"{endpoint.base_url}: the variable {name} holds characters that no header can hold")
+    return key
+
+
+def _final(failure: AttemptFailed, attempts: int) -> Exception:
+    error = failure.error
+    if attempts > 1:
+        return type(error)(f"{error} (attempt {attempts} of {attempts})")
+    return error
+
+
+def _estimated_tokens(request: ChatRequest, config: ModelConfig) -> float:
+    limit = request.sampling.max_tokens or config.sampling.max_tokens
+    characters = sum(len(message.content) for message in request.messages)
+    return characters / _CHARACTERS_A_TOKEN + min(limit or _EXPECTED_COMPLETION, _EXPECTED_COMPLETION)

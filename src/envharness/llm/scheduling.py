@@ -1,0 +1,86 @@
+"""Which of several endpoints takes the next call, and when. Pure: one state an endpoint, the clock passed in."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from envharness.llm.config import Endpoint
+from envharness.llm.rates import SlidingWindow, Spending
+
+
+@dataclass
+class EndpointState:
+    """What one endpoint is doing."""
+
+    concurrency: int
+    requests: SlidingWindow | None = None
+    tokens: SlidingWindow | None = None
+    in_flight: int = 0
+    paused_until: float = -math.inf
+    """The server asked for peace until then."""
+
+    @classmethod
+    def of(cls, endpoint: Endpoint, *, shares: int = 1) -> EndpointState:
+        """Return the state of an idle endpoint whose limits are shared by so many processes."""
+
+        def window(limit: int | None) -> SlidingWindow | None:
+            return None if limit is None else SlidingWindow(max(limit / shares, 1.0))
+
+        return cls(
+            concurrency=max(endpoint.concurrency // shares, 1),
+            requests=window(endpoint.requests_per_minute),
+            tokens=window(endpoint.tokens_per_minute),
+        )
+
+    def wait(self, now: float, tokens: float) -> float:
+        """Return the seconds until a call of `tokens` may start; infinite where another must end first."""
+        if self.in_flight >= self.concurrency:
+            return math.inf
+        waits = [self.paused_until - now, 0.0]
+        if self.requests is not None:
+            waits.append(self.requests.wait(now, 1.0))
+        if self.tokens is not None:
+            waits.append(self.tokens.wait(now, tokens))
+        return max(waits)
+
+
+@dataclass
+class Grant:
+    """A call's right to one place at an endpoint."""
+
+    endpoint: int
+    """Index of the endpoint."""
+    spending: Spending | None = field(default=None, repr=False)
+
+
+def choose(
+    states: list[EndpointState], now: float, tokens: float, avoid: int | None = None
+) -> tuple[int | None, float]:
+    """Return (index, 0.0) of the endpoint that takes the call now, or (None, seconds until one can).
+
+    The least loaded wins, so that a fast endpoint takes more than a slow one. `avoid`, where the call failed last, is
+    taken only where no other is free. The seconds are infinite where a place must be given back first.
+    """
+    waits = [state.wait(now, tokens) for state in states]
+    free = [index for index, wait in enumerate(waits) if wait <= 0.0]
+    if not free:
+        return None, min(waits)
+    return min(free, key=lambda index: (index == avoid, states[index].in_flight / states[index].concurrency)), 0.0
+
+
+def take(states: list[EndpointState], index: int, now: float, tokens: float) -> Grant:
+    """Give the call its place at `index`."""
+    state = states[index]
+    state.in_flight += 1
+    if state.requests is not None:
+        state.requests.take(now, 1.0)
+    return Grant(index, None if state.tokens is None else state.tokens.take(now, tokens))
+
+
+def give_back(states: list[EndpointState], grant: Grant, tokens: float | None) -> None:
+    """End a call. `tokens` is what it really used; None where that is not known, and the estimate stands."""
+    state = states[grant.endpoint]
+    state.in_flight -= 1
+    if state.tokens is not None and grant.spending is not None and tokens is not None:
+        state.tokens.correct(grant.spending, tokens)

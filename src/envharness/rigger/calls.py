@@ -1,0 +1,147 @@
+"""Model calls of the driver: asked on an event loop of their own, so that rollouts go on meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import cast
+
+from envharness.core.errors import (
+    BudgetExhaustedError,
+    ContentFilterError,
+    ContextTooLongError,
+    ProviderError,
+    ProviderRefusedError,
+)
+from envharness.core.types import JsonDict
+from envharness.llm.chat import ChatAnswer, ChatClient
+from envharness.llm.config import ModelConfig
+from envharness.rigger.requests import Answered, Call
+from envharness.rollouts.ledger import MODEL_CALL
+from envharness.store.canonical import canonical_json
+from envharness.store.database import RunStore
+
+CLOSE_SECONDS = 10.0
+
+ClientMaker = Callable[[ModelConfig], ChatClient]
+
+
+def call_key(call: Call) -> str:
+    """Return the call's identity, 32 hexadecimal digits: equal requests to equally named models share it."""
+    asked = {"model": call.model.model, "request": call.request.model_dump(mode="json")}
+    return hashlib.sha256(canonical_json(cast("JsonDict", asked)).encode()).hexdigest()[:32]
+
+
+def stored_answer(store: RunStore, call: Call) -> Answered | None:
+    """Return what the run has already paid for, or None."""
+    body = store.get_record(MODEL_CALL, call_key(call))
+    if body is None:
+        return None
+    if body.get("answer") is not None:
+        return Answered(ChatAnswer.model_validate(body["answer"]))
+    failure = "content_filter" if body.get("failure") == "content_filter" else "context_too_long"
+    return Answered(failure=failure, detail=str(body.get("detail", "")))
+
+
+def store_answer(store: RunStore, call: Call, answered: Answered) -> None:
+    """Keep a completed call. A failure of the machinery is not kept: the next start asks again."""
+    if answered.failure == "provider":
+        return
+    body: JsonDict = {
+        "task": call.request.task,
+        "role": call.request.role,
+        "request": call.request.model_dump(mode="json"),
+        "answer": None if answered.answer is None else answered.answer.model_dump(mode="json"),
+        "failure": answered.failure,
+        "detail": answered.detail,
+    }
+    store.put_record(MODEL_CALL, call_key(call), body)
+
+
+@dataclass(frozen=True)
+class _Finished:
+    key: str
+    future: Future[ChatAnswer]
+
+
+class ModelDesk:
+    """Asks models at the same time, on one event loop in one thread, started with the first call.
+
+    Use it from one thread; close it. `make_client` is called on the loop.
+    """
+
+    def __init__(self, make_client: ClientMaker) -> None:
+        self._make_client = make_client
+        self._clients: dict[str, ChatClient] = {}
+        self._finished: queue.SimpleQueue[_Finished] = queue.SimpleQueue()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self.in_flight = 0
+        """Calls submitted whose answer was not handed out yet."""
+
+    def submit(self, call: Call) -> None:
+        """Ask; returns at once."""
+        future = asyncio.run_coroutine_threadsafe(self._complete(call), self._running_loop())
+        key = call_key(call)
+        self.in_flight += 1
+        future.add_done_callback(lambda done: self._finished.put(_Finished(key, done)))
+
+    def next_result(self, timeout: float) -> tuple[str, Answered] | None:
+        """Return the key and outcome of a call that is done, waiting up to `timeout` seconds; None: none was.
+
+        Raises ProviderRefusedError and BudgetExhaustedError, which end the run, and whatever is a fault of ours.
+        """
+        try:
+            finished = self._finished.get(timeout=timeout) if timeout > 0 else self._finished.get_nowait()
+        except queue.Empty:
+            return None
+        self.in_flight -= 1
+        try:
+            return finished.key, Answered(finished.future.result())
+        except (ProviderRefusedError, BudgetExhaustedError):
+            raise
+        except ContextTooLongError as error:
+            return finished.key, Answered(failure="context_too_long", detail=str(error))
+        except ContentFilterError as error:
+            return finished.key, Answered(failure="content_filter", detail=str(error))
+        except ProviderError as error:
+            return finished.key, Answered(failure="provider", detail=f"{type(error).__name__}: {error}")
+
+    def close(self) -> None:
+        """Cancel what is in flight, close the clients, end the thread. Idempotent."""
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None:
+            return
+        self._loop = self._thread = None
+        asyncio.run_coroutine_threadsafe(self._shut_down(), loop).result(CLOSE_SECONDS)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(CLOSE_SECONDS)
+        loop.close()
+
+    async def _complete(self, call: Call) -> ChatAnswer:
+        name = call.model.model_dump_json()
+        if name not in self._clients:
+            self._clients[name] = self._make_client(call.model)
+        return await self._clients[name].complete(call.request)
+
+    async def _shut_down(self) -> None:
+        mine = asyncio.current_task()
+        others = [task for task in asyncio.all_tasks() if task is not mine]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        for client in self._clients.values():
+            await client.close()
+        await asyncio.get_running_loop().shutdown_asyncgens()
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, name="model-calls", daemon=True)
+            self._thread.start()
+        return self._loop

@@ -1,0 +1,294 @@
+"""The LLM designer: asks a model for a diagnosis, then for a candidate, and tells it what came of the last one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, TypeVar
+
+from pydantic import JsonValue
+
+from envharness.core.errors import ConfigError
+from envharness.core.policy import PolicySpec
+from envharness.core.seeding import derive_seed
+from envharness.core.trace import Episode
+from envharness.core.types import Action, ToolSchema
+from envharness.llm.chat import ChatAnswer, ChatRequest, Message
+from envharness.llm.config import ModelConfig
+from envharness.rigger.designers.base import Bench, Evidence, Proposal
+from envharness.rigger.designers.llm_answers import (
+    UnusableAnswerError,
+    WrittenCandidate,
+    WrittenDiagnosis,
+    read_candidate,
+    read_diagnosis,
+    read_labels,
+)
+from envharness.rigger.designers.llm_forms import DIAGNOSIS, FORMS, LABELS, AnswerForm, Blank, candidate_blank
+from envharness.rigger.designers.llm_model import choose_model
+from envharness.rigger.designers.llm_prompts import (
+    candidate_prompt,
+    diagnosis_prompt,
+    how_to_answer,
+    known_labels,
+    prompt,
+    system_prompt,
+)
+from envharness.rigger.fence import fence
+from envharness.rigger.records import Candidate, Diagnosis, FailureLabel, Prediction, Round
+from envharness.rigger.render import LEAST_TOKENS, render_episode, render_evidence
+from envharness.rigger.requests import Answered, Call, Work, ask
+
+SHRINKS = 3
+"""Sizes of the evidence tried where it does not fit the model: all of the budget, half, a quarter."""
+
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True)
+class Talk:
+    """A conversation so far, and how the calls in it are named and answered."""
+
+    task: str
+    seed: int
+    bench: Bench
+    messages: tuple[Message, ...]
+
+    def say(self, role: Literal["user", "assistant"], text: str) -> Talk:
+        """Return the conversation with one message more."""
+        return replace(self, messages=(*self.messages, Message(role=role, content=text)))
+
+
+class LanguageModelDesigner:
+    """Asks a model for a diagnosis, then for a candidate, with all evidence so far.
+
+    An answer without a candidate is a failed check and is told to the next attempt. Diagnosis and labels of failures
+    inform what is written; they take no part in any verdict.
+    """
+
+    takes_policy: ClassVar[bool] = True
+    """`build_designer` passes the policy, whose model is the default."""
+    name: ClassVar[str] = "llm"
+
+    def __init__(
+        self,
+        *,
+        policy: PolicySpec | None = None,
+        model: JsonValue = None,
+        answer_form: AnswerForm | None = None,
+        instructions: str = "",
+        evidence_tokens: int = 12_000,
+        patience: int = 2,
+        label_failures: bool = True,
+    ) -> None:
+        """Choose the model and what it is told.
+
+        Args:
+            policy: The run's policy; its option `model` is the default.
+            model: A model's configuration, or None for the policy's.
+            answer_form: `tool`, `json_schema` or `json`; None is `tool`, unless the policy shares the model and plays
+                without tool calls itself.
+            instructions: What the model should know about this benchmark, put at the end of the system prompt.
+            evidence_tokens: Budget of the evidence, estimated, 800 or more. Prompts come on top, about 2500.
+            patience: Rounds in a row, 1 or more, without one usable candidate after which the task is given up.
+            label_failures: Whether lost rollouts are labelled after each batch: one call more a batch.
+
+        Raises:
+            ConfigError: an option is out of range, or there is no model to ask.
+        """
+        if evidence_tokens < LEAST_TOKENS or patience < 1:
+            raise ConfigError(f"designer {self.name!r}: evidence_tokens >= {LEAST_TOKENS} and patience >= 1 are needed")
+        if answer_form is not None and answer_form not in FORMS:
+            raise ConfigError(f"designer {self.name!r}: answer_form must be one of {', '.join(FORMS)}")
+        self._model = choose_model(self.name, model, policy)
+        self._form: AnswerForm = answer_form or _form_of(policy if model is None else None)
+        self._instructions = instructions
+        self._tokens = evidence_tokens
+        self._patience = patience
+        self._labels_failures = label_failures
+
+    @property
+    def model(self) -> ModelConfig:
+        """The model that is asked."""
+        return self._model
+
+    # --- the contract of an asking designer --------------------------------------------------------------------------
+
+    def write(self, evidence: Evidence, bench: Bench) -> Work[Proposal]:
+        """Diagnose once a round, then write; again with less evidence where it does not fit the model."""
+        last = evidence.rounds[-1] if evidence.rounds else None
+        if last is not None and last.verdict == "incomplete":
+            # Nothing was learnt about it, so it is asked again, with fresh rollouts.
+            return Proposal(last.candidate, diagnosis=last.diagnosis, prediction=last.prediction)
+        if reason := self._out_of_patience(evidence, bench):
+            return Proposal(gave_up=reason)
+        try:
+            return (yield from self._shrinking(lambda tokens: self._write(evidence, bench, tokens)))
+        except UnusableAnswerError as error:
+            diagnosis, prediction = _written_in_round(evidence, bench.round)
+            return Proposal(problem=str(error), diagnosis=diagnosis, prediction=prediction)
+        except NoAnswerError as error:
+            return Proposal(lost=str(error))
+
+    def label_failures(
+        self, evidence: Evidence, episodes: Sequence[Episode], bench: Bench
+    ) -> Work[tuple[FailureLabel, ...] | None]:
+        """Have the losses labelled in one call; None where the model does not, for whatever reason."""
+        lost = [episode for episode in episodes if episode.valid and not episode.success]
+        if not self._labels_failures or not lost:
+            return None if lost else ()
+        try:
+            return (yield from self._shrinking(lambda tokens: self._label(evidence, lost, bench, tokens)))
+        except (UnusableAnswerError, NoAnswerError):
+            return None
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def _write(self, evidence: Evidence, bench: Bench, tokens: int) -> Work[Proposal]:
+        before = tuple(entry for entry in evidence.rounds if entry.number < bench.round)
+        failed = evidence.rounds[len(before) :]
+        opening = render_evidence(replace(evidence, rounds=before), tokens)
+        talk = Talk(
+            task=evidence.task,
+            seed=evidence.seed,
+            bench=bench,
+            messages=(Message(role="system", content=system_prompt(self._instructions)),),
+        ).say("user", opening)
+        diagnosis, prediction = _written_in_round(evidence, bench.round)
+        if diagnosis is None:
+            talk = talk.say("user", diagnosis_prompt(evidence, failed, how_to_answer(self._form, DIAGNOSIS)))
+            answer = yield from self.ask_blank(talk, "diagnose", DIAGNOSIS)
+            written = read_diagnosis(answer, _shown(evidence))
+            diagnosis, prediction = _diagnosis(written, evidence), written.prediction
+            failed = ()
+        talk = talk.say("assistant", _as_said(diagnosis))
+        try:
+            candidate = yield from self.write_candidate(evidence, talk, failed)
+        except UnusableAnswerError as error:
+            return Proposal(problem=str(error), diagnosis=diagnosis, prediction=prediction)
+        made = Candidate(
+            in_env_actions=[Action(name=action.name, kwargs=action.kwargs) for action in candidate.in_env_actions],
+            contract_source=candidate.contract_source,
+            rationale=candidate.rationale,
+        )
+        return Proposal(made, diagnosis=diagnosis, prediction=prediction)
+
+    def write_candidate(self, evidence: Evidence, talk: Talk, failed: Sequence[Round]) -> Work[WrittenCandidate]:
+        """Ask for the candidate. Raises UnusableAnswerError where the answer holds none."""
+        blank = candidate_blank(evidence.tools)
+        talk = talk.say("user", candidate_prompt(failed, how_to_answer(self._form, blank)))
+        return read_candidate((yield from self.ask_blank(talk, "write", blank)))
+
+    def _out_of_patience(self, evidence: Evidence, bench: Bench) -> str:
+        """Return why the task is given up: the last rounds brought no answer that could be checked at all."""
+        recent = range(bench.round - self._patience, bench.round)
+        if bench.attempt or recent.start < 1:
+            return ""
+        unusable = [
+            all(check.id == "answer" for entry in evidence.rounds if entry.number == number for check in entry.checks)
+            for number in recent
+        ]
+        return f"no usable answer of the designer in {self._patience} rounds" if all(unusable) else ""
+
+    def _label(
+        self, evidence: Evidence, lost: Sequence[Episode], bench: Bench, tokens: int
+    ) -> Work[tuple[FailureLabel, ...]]:
+        share = tokens // len(lost)
+        shown = [
+            fence(render_episode(episode, share), f"lost rollout {episode.index}, {episode.outcome.reason}")
+            for episode in lost
+        ]
+        request = f"{how_to_answer(self._form, LABELS)}\n\n" + "\n\n".join(shown)
+        system = Message(role="system", content=prompt("failures", labels=known_labels(evidence)))
+        talk = Talk(evidence.task, evidence.seed, bench, (system,)).say("user", request)
+        answer = yield from self.ask_blank(talk, "failures", LABELS)
+        return read_labels(answer, [episode.index for episode in lost])
+
+    # --- asking ------------------------------------------------------------------------------------------------------
+
+    def ask_blank(self, talk: Talk, purpose: str, blank: Blank, tools: tuple[ToolSchema, ...] = ()) -> Work[ChatAnswer]:
+        """Ask in the designer's form. `tools`, where given, are offered instead of the blank's own.
+
+        Raises UnusableAnswerError where a filter refused, and NoAnswerError where nobody answered.
+        """
+        offered = tools or (ToolSchema(name=blank.name, description=blank.description, parameters=blank.schema),)
+        name = talk.bench.call_name(purpose)
+        request = ChatRequest(
+            messages=talk.messages,
+            tools=offered if self._form == "tool" else (),
+            json_schema=blank.schema if self._form == "json_schema" else None,
+            seed=derive_seed(talk.seed, name) >> 33,
+            key=name,
+            role="designer",
+            task=talk.task,
+        )
+        answered = yield from ask(Call(request, self._model))
+        return _answer(answered)
+
+    def _shrinking(self, work: Callable[[int], Work[Read]]) -> Work[Read]:
+        """Do `work` with the whole budget of evidence, then with less as long as the model's context is too short."""
+        for size in range(SHRINKS - 1):
+            try:
+                return (yield from work(self._tokens >> size))
+            except TooLongError:
+                continue
+        return (yield from work(self._tokens >> (SHRINKS - 1)))
+
+
+class NoAnswerError(Exception):
+    """Nobody answered, which is no fault of the designer's. Never leaves this package."""
+
+
+class TooLongError(NoAnswerError):
+    """The prompt does not fit the model."""
+
+
+def _answer(answered: Answered) -> ChatAnswer:
+    if answered.answer is not None:
+        return answered.answer
+    if answered.failure == "context_too_long":
+        raise TooLongError(f"the evidence does not fit the designer's model: {answered.detail}")
+    if answered.failure == "content_filter":
+        raise UnusableAnswerError(f"the provider's filter refused: {answered.detail}")
+    raise NoAnswerError(f"the designer's model did not answer: {answered.detail}")
+
+
+def _form_of(policy: PolicySpec | None) -> AnswerForm:
+    """Return the form that suits the policy's model: one that plays without tool calls may have none."""
+    played = policy.options.get("format") if policy is not None else None
+    return {"json_schema": "json_schema", "text": "json", "think_action": "json"}.get(str(played), "tool")  # pyright: ignore[reportReturnType]  the values are forms
+
+
+def _shown(evidence: Evidence) -> dict[int, int]:
+    """Return the turns of each rollout that a diagnosis may cite."""
+    return {episode.index: len(episode.steps) for episode in evidence.latest or evidence.baseline}
+
+
+def _written_in_round(evidence: Evidence, number: int) -> tuple[Diagnosis | None, Prediction | None]:
+    """Return the diagnosis that an earlier attempt of the round wrote; only a written one comes with a prediction."""
+    for entry in evidence.rounds:
+        if entry.number == number and entry.prediction is not None:
+            return entry.diagnosis, entry.prediction
+    return None, None
+
+
+def _diagnosis(written: WrittenDiagnosis, evidence: Evidence) -> Diagnosis:
+    places = [
+        f"rollout {cited.rollout}, {'step' if len(cited.steps) == 1 else 'steps'} "
+        f"{', '.join(map(str, cited.steps))}: {cited.what}"
+        for cited in written.evidence
+    ]
+    return Diagnosis(
+        flaw=written.flaw,
+        text=written.explanation,
+        direction=written.direction,  # pyright: ignore[reportArgumentType]  the pattern allows these three only
+        evidence=places,
+        scores=evidence.diagnosis.scores,
+    )
+
+
+def _as_said(diagnosis: Diagnosis) -> str:
+    """Return the diagnosis as the model's own turn: the same whether it was just written or in an earlier attempt."""
+    said = {"flaw": diagnosis.flaw, "explanation": diagnosis.text, "evidence": diagnosis.evidence}
+    return json.dumps(said, ensure_ascii=False)
