@@ -26,7 +26,7 @@ def shared_data() -> Path:
     folder = Path(os.environ.get("ENVHARNESS_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
     if folder.is_dir():
         return folder
-    absent(f"no shared data at {folder}; set ENVHARNESS_SHARED_DATA")
+    raise absent(f"no shared data at {folder}; set ENVHARNESS_SHARED_DATA")
 
 
 @pytest.fixture(scope="session")
@@ -35,4 +35,4 @@ def chromium() -> str:
     for name in ("chromium", "chromium-browser", "google-chrome"):
         if found := shutil.which(name):
             return found
-    absent("no Chromium here: apt-get install chromium")
+    raise absent("no Chromium here: apt-get install chromium")

@@ -18,7 +18,7 @@ def alfworld_engine() -> None:
     """Skip without TextWorld and ALFWorld; in CI fail."""
     if importlib.util.find_spec("textworld") and importlib.util.find_spec("alfworld"):
         return
-    absent("the ALFWorld engine is not installed; run scripts/install-alfworld")
+    raise absent("the ALFWorld engine is not installed; run scripts/install-alfworld")
 
 
 @pytest.fixture(scope="session")
