@@ -2,7 +2,8 @@
 
 Exit codes: 0 done; 1 a check failed (`check`, `sandbox selftest`) or an unexpected error; 2 wrong use, configuration or
 file; 3 an environment cannot be used; 4 a component broke its promise; 5 the machinery failed; 6 no sandbox on this
-system; 7 the run folder cannot be used; 130 interrupted; 143 terminated.
+system; 7 the run folder cannot be used; 8 a model's endpoint refuses key, permission or model; 9 the budget is spent;
+130 interrupted; 143 terminated.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
     epilog="Exit codes: 0 done, 1 check failed, 2 wrong use, 3 environment, 4 component, 5 machinery, 6 no sandbox, "
-    "7 run folder, 130 interrupted. ENVHARNESS_DEBUG=1 or --debug shows tracebacks.",
+    "7 run folder, 8 model refused, 9 budget spent, 130 interrupted. ENVHARNESS_DEBUG=1 or --debug shows tracebacks.",
 )
 app.command("envs")(envs.envs)
 app.command("check")(check.check)

@@ -10,12 +10,14 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from envharness.cli.output import console, say
+from envharness.core.errors import BudgetExhaustedError, ProviderRefusedError
 from envharness.core.types import JsonDict
 from envharness.rigger.config import RigConfig
 from envharness.rigger.loop import rig
 from envharness.rigger.records import RigSummary
 from envharness.rollouts.engine import make_engine
-from envharness.rollouts.progress import make_progress
+from envharness.rollouts.ledger import Budget, describe_usage, read_ledger
+from envharness.rollouts.progress import Progress, make_progress
 from envharness.sandbox import require_sandbox
 from envharness.store.database import RunStore
 
@@ -40,10 +42,12 @@ class RigFile(RigConfig):
     run_dir: str = Field(min_length=1)
     """The run folder: database, accepted stacks, report."""
     engine: EngineConfig = EngineConfig()
+    budget: Budget = Budget()
+    """What model calls may use; a run that spent it pauses, and a larger one lets the same command go on."""
 
     def content(self) -> RigConfig:
         """Return what decides the run's content; a resumed run is held to it."""
-        return RigConfig.model_validate(self.model_dump(exclude={"run_dir", "engine"}))
+        return RigConfig.model_validate(self.model_dump(exclude={"run_dir", "engine", "budget"}))
 
 
 def carry_out(file: RigFile, *, command: str, resume: bool = True, unsafe_hooks: bool = False) -> RigSummary:
@@ -61,10 +65,27 @@ def carry_out(file: RigFile, *, command: str, resume: bool = True, unsafe_hooks:
         ) as engine,
         make_progress(sys.stderr) as progress,
     ):
-        summary = rig(content, store=store, engine=engine, progress=progress, unsafe_hooks=unsafe_hooks)
+        try:
+            summary = rig(
+                content,
+                store=store,
+                engine=engine,
+                progress=progress,
+                unsafe_hooks=unsafe_hooks,
+                budget=file.budget,
+            )
+        except (BudgetExhaustedError, ProviderRefusedError):
+            _say_usage(store, progress)
+            raise
+        _say_usage(store, progress)
         write_report_of(store)
     say(f"done in {time.monotonic() - started:.0f} s; report: {folder / REPORT}, accepted stacks: {folder / 'stacks'}")
     return summary
+
+
+def _say_usage(store: RunStore, progress: Progress) -> None:
+    for role, usage in read_ledger(store).by_role().items():
+        progress.say(f"{role}: {describe_usage(usage)}")
 
 
 def write_report_of(store: RunStore, path: Path | None = None) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -9,7 +10,7 @@ from rich.text import Text
 
 from envharness.cli.options import parse_options
 from envharness.cli.output import console, print_json, say
-from envharness.core.errors import MachineryError
+from envharness.core.errors import MachineryError, ProviderRefusedError
 
 if TYPE_CHECKING:
     from envharness.core.policy import PolicySpec
@@ -44,10 +45,20 @@ def run(
     stack = stack_of(environment, task, parse_options(option or []))
     jobs = _jobs(stack, chosen, episodes=episodes, max_steps=max_steps, seed=seed)
     with make_engine(backend, workers=workers, unsafe_hooks=unsafe_hooks) as engine:
-        played = sorted((episode for _, episode in engine.run(jobs)), key=lambda episode: episode.index)
+        played = sorted(_played(engine.run(jobs)), key=lambda episode: episode.index)
     _print(played, trace=trace, as_json=as_json)
     if not any(episode.valid for episode in played):
         raise typer.Exit(MachineryError.exit_code)
+
+
+def _played(results: Iterable[tuple[RolloutJob, Episode]]) -> Iterator[Episode]:
+    """Yield the episodes; raise ProviderRefusedError at the first whose provider knows neither key nor model."""
+    from envharness.rollouts.blame import refused_by_provider
+
+    for _, episode in results:
+        if refused_by_provider(episode):
+            raise ProviderRefusedError(episode.outcome.detail)
+        yield episode
 
 
 def _jobs(stack: StackSpec, policy: PolicySpec, *, episodes: int, max_steps: int, seed: int) -> list[RolloutJob]:

@@ -147,6 +147,8 @@ class Episode(BaseModel):
     """None where reset failed."""
     steps: list[TraceStep] = Field(default_factory=list[TraceStep])
     usage: Usage = Usage()
+    wasted: Usage = Usage()
+    """What earlier attempts at this rollout used, which came to nothing but were paid for."""
     seconds: float = 0.0
     attempt: int = 1
     worker: str = ""

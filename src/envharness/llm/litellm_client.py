@@ -42,7 +42,7 @@ class LitellmClient(RemoteClient):
             body = orjson.dumps(answer.model_dump(mode="json"))
         except asyncio.CancelledError:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  litellm raises what its providers raise
             raise _failure(where, error, key, self.config.timeout_seconds) from None
         return from_wire(where, without_key(body, key), self.config.prices)
 

@@ -81,4 +81,5 @@ def _connect(endpoint: Endpoint, key: str | None, timeout_seconds: float) -> Asy
     )
     # The SDK takes these from the environment, and would send them to whatever server is asked.
     connection.organization = connection.project = connection.admin_api_key = None
+    connection._custom_headers = {}  # noqa: SLF001  what OPENAI_CUSTOM_HEADERS holds has no other place
     return connection

@@ -22,11 +22,10 @@ from envharness.core.types import JsonDict
 from envharness.llm.chat import ChatAnswer, ChatClient
 from envharness.llm.config import ModelConfig
 from envharness.rigger.requests import Answered, Call
+from envharness.rollouts.ledger import MODEL_CALL
 from envharness.store.canonical import canonical_json
 from envharness.store.database import RunStore
 
-MODEL_CALL = "model_call"
-"""The kind of record that keeps a call: its request, and its answer or why there is none."""
 CLOSE_SECONDS = 10.0
 
 ClientMaker = Callable[[ModelConfig], ChatClient]

@@ -6,13 +6,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from envharness.core.errors import BudgetExhaustedError, ProviderRefusedError
 from envharness.core.trace import Episode
 from envharness.rigger.calls import ModelDesk, call_key, store_answer, stored_answer
 from envharness.rigger.plan import TaskPlan
 from envharness.rigger.records import TaskResult
 from envharness.rigger.requests import Batch, Call, Reply
+from envharness.rollouts.blame import refused_by_provider
 from envharness.rollouts.engine import Engine
 from envharness.rollouts.job import RolloutJob
+from envharness.rollouts.ledger import Budget, Ledger, read_ledger
 from envharness.store.database import RunStore
 
 WAIT_SECONDS = 1.0
@@ -55,14 +58,31 @@ class Driver:
     engine: Engine
     desk: ModelDesk
     window: int = 32
+    budget: Budget = field(default_factory=Budget)
+    """What model calls may use, those of earlier starts of the run included."""
+    ledger: Ledger = field(default_factory=Ledger)
+    """What the run has used so far, earlier starts included; filled by `run`."""
     on_episode: Callable[[str, Episode], None] | None = None
     """Called with the phase and the episode after each rollout that was played (not for one found in the store)."""
     _waiting: dict[str, list[_Running]] = field(default_factory=dict[str, list[_Running]])
     _phases: dict[str, str] = field(default_factory=dict[str, str])
+    _held: deque[RolloutJob | Call] = field(default_factory=deque[RolloutJob | Call])
     _asking: dict[str, tuple[str, TaskPlan, Call]] = field(default_factory=dict[str, tuple[str, TaskPlan, Call]])
 
     def run(self, plans: Iterable[tuple[str, TaskPlan]]) -> Iterator[tuple[str, TaskResult]]:
-        """Yield (name, result) as plans come to their end."""
+        """Yield (name, result) as plans come to their end.
+
+        Raises BudgetExhaustedError once all that was begun is kept, ProviderRefusedError at once.
+        """
+        self.ledger = read_ledger(self.store)
+        try:
+            yield from self._run(plans)
+        except ProviderRefusedError:
+            while (finished := self.engine.next_result(0)) is not None:
+                self._keep(*finished)
+            raise
+
+    def _run(self, plans: Iterable[tuple[str, TaskPlan]]) -> Iterator[tuple[str, TaskResult]]:
         pending = iter(plans)
         ready: Ready = deque()
         active = 0
@@ -76,6 +96,7 @@ class Driver:
                     active -= 1
                     yield result
             elif active:
+                self._send()
                 self._collect(ready)
             else:
                 return
@@ -105,7 +126,7 @@ class Driver:
             ready.append((name, plan, known))
             return
         self._asking[call_key(call)] = (name, plan, call)
-        self.desk.submit(call)
+        self._held.append(call)
 
     def _play(self, running: _Running, ready: Ready) -> None:
         """Take a batch's episodes from the store, and request those that are missing."""
@@ -125,17 +146,38 @@ class Driver:
         waiting = self._waiting.setdefault(job.key, [])
         if not waiting:
             self._phases[job.key] = running.batch.phase
-            self.engine.submit(job)
+            self._held.append(job)
         if running not in waiting:
             waiting.append(running)
+
+    def _send(self) -> None:
+        """Begin what plans wait for, as far as the budget goes.
+
+        With a budget no more rollouts are begun than keep the engine busy, for what is begun is paid for.
+        """
+        spent = self.budget.exhausted_by(self.ledger.total)
+        limited = self.budget != Budget()
+        while self._held and not spent:
+            if isinstance(wanted := self._held[0], Call):
+                self.desk.submit(wanted)
+            elif limited and self.engine.in_flight >= self.engine.capacity:
+                return
+            else:
+                self.engine.submit(wanted)
+            self._held.popleft()
+        if self._held and not self.engine.in_flight and not self.desk.in_flight:
+            raise BudgetExhaustedError(
+                f"the budget is spent: {spent}; paused with {len(self._held)} rollouts and calls waiting. "
+                "Everything finished is kept: raise 'budget' and give the same command to go on"
+            )
 
     def _collect(self, ready: Ready) -> None:
         """Wait for one episode or answer."""
         if self.desk.in_flight:
-            self._collect_answer(ready, 0.0 if self._waiting else WAIT_SECONDS)
+            self._collect_answer(ready, 0.0 if self.engine.in_flight else WAIT_SECONDS)
             if ready:
                 return
-        if self._waiting:
+        if self.engine.in_flight:
             self._collect_episode(ready, TURN_SECONDS if self.desk.in_flight else WAIT_SECONDS)
 
     def _collect_answer(self, ready: Ready, timeout: float) -> None:
@@ -146,6 +188,8 @@ class Driver:
         key, answered = finished
         name, plan, call = self._asking.pop(key)
         store_answer(self.store, call, answered)
+        if answered.answer is not None:
+            self.ledger.add(call.request.role, call.request.task, answered.answer.usage)
         ready.append((name, plan, answered))
 
     def _collect_episode(self, ready: Ready, timeout: float) -> None:
@@ -154,11 +198,17 @@ class Driver:
         if finished is None:
             return
         job, episode = finished
-        phase = self._phases.pop(job.key)
-        self.store.put_episode(job.key, phase, episode)
-        if self.on_episode is not None:
-            self.on_episode(phase, episode)
+        self._keep(job, episode)
+        if refused_by_provider(episode):
+            raise ProviderRefusedError(f"{episode.outcome.detail}; everything finished is kept")
         for running in self._waiting.pop(job.key):
             running.take(job.key, episode)
             if not running.missing:
                 ready.append((running.name, running.plan, running.episodes()))
+
+    def _keep(self, job: RolloutJob, episode: Episode) -> None:
+        phase = self._phases.pop(job.key)
+        self.store.put_episode(job.key, phase, episode)
+        self.ledger.add_episode(episode)
+        if self.on_episode is not None:
+            self.on_episode(phase, episode)

@@ -20,6 +20,7 @@ from envharness.rigger.records import RigSummary, TaskResult
 from envharness.rigger.results import load_results, put_result, put_summary, summarise
 from envharness.rigger.stacks import base_stacks, export_stacks
 from envharness.rollouts.engine import Engine
+from envharness.rollouts.ledger import Budget, put_ledger
 from envharness.rollouts.progress import Progress, SilentProgress
 from envharness.store.database import RunStore
 
@@ -36,6 +37,7 @@ def rig(
     progress: Progress | None = None,
     unsafe_hooks: bool = False,
     make_client: ClientMaker = client_for,
+    budget: Budget | None = None,
 ) -> RigSummary:
     """Rig every task, with the null beside it, and return the figures.
 
@@ -43,7 +45,8 @@ def rig(
     already is not run again, so a run that was killed goes on. Accepted stacks are exported to the run folder.
 
     `unsafe_hooks` runs the hooks of the free checks without confinement: give it only where the engine was made with
-    it. `make_client` turns a designer's model configuration into the client that is asked. Raises ConfigError for
+    it. `budget` limits what model calls may use, over all starts of the run; it may be raised from one to the next.
+    `make_client` turns a designer's model configuration into the client that is asked. Raises ConfigError for
     tasks, stacks or an irreversible environment that cannot be used, what the construction of designer, policy or
     environment raises, and ProviderRefusedError or BudgetExhaustedError where a model's endpoint ends the run.
     """
@@ -58,7 +61,13 @@ def rig(
     progress = progress or SilentProgress()
     progress.begin("tasks", len(views) * len(designers))
     desk = ModelDesk(make_client)
-    driver = Driver(store, engine, desk, on_episode=lambda phase, _: progress.advance(0, note=phase))
+    driver = Driver(
+        store,
+        engine,
+        desk,
+        budget=budget or Budget(),
+        on_episode=lambda phase, _: progress.advance(0, note=phase),
+    )
     try:
         for name, result in driver.run(_plans(config, designers, views, unsafe_hooks=unsafe_hooks)):
             put_result(store, name, result)
@@ -66,6 +75,7 @@ def rig(
             progress.say(f"{name} {result.task}: {result.status}, {result.reason}")
     finally:
         desk.close()
+        put_ledger(store, driver.ledger)
     return _finish(config, designers, store, time.monotonic() - started)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from envharness.core.errors import (
     ComponentFault,
     EnvHarnessError,
+    ProviderRefusedError,
     SandboxUnavailableError,
     SpecError,
     TimeLimitError,
@@ -41,6 +42,11 @@ def environment_cause(error: Exception) -> InvalidCause:
     return "environment_error"
 
 
+def policy_cause(error: Exception) -> InvalidCause:
+    """Return why an exception from the policy makes the episode invalid."""
+    return "provider_refused" if isinstance(error, ProviderRefusedError) else "policy_error"
+
+
 def describe(error: BaseException, *, doing: str) -> str:
     """Say in one line what was going on and what went wrong."""
     text = (str(error).splitlines() or [""])[0]
@@ -50,5 +56,20 @@ def describe(error: BaseException, *, doing: str) -> str:
 
 
 def worth_another_try(episode: Episode) -> bool:
-    """Whether the episode says nothing about policy or component, so that another attempt may."""
-    return not episode.valid and episode.outcome.reason != "component_fault"
+    """Whether the episode says nothing about policy or component, so that another attempt may.
+
+    One that the provider refused does not get it: no attempt can end otherwise, and the run is about to stop.
+    """
+    return not episode.valid and episode.outcome.reason not in {"component_fault", "provider_refused"}
+
+
+def refused_by_provider(episode: Episode) -> bool:
+    """Whether the episode failed on key, permission or model, so that every other one would as well."""
+    return not episode.valid and episode.outcome.reason == "provider_refused"
+
+
+def after(former: Episode | None, episode: Episode) -> Episode:
+    """Return `episode` with what a `former` attempt at the same rollout used; None: there was none."""
+    if former is None:
+        return episode
+    return episode.model_copy(update={"wasted": episode.wasted + former.usage + former.wasted})

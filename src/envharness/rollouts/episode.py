@@ -15,7 +15,7 @@ from envharness.core.spec import StackSpec
 from envharness.core.trace import Episode, Outcome, StartRecord, TraceStep
 from envharness.core.types import EvaluationResult, Observation
 from envharness.core.usage import Usage
-from envharness.rollouts.blame import EpisodeInvalid, describe, environment_cause
+from envharness.rollouts.blame import EpisodeInvalid, describe, environment_cause, policy_cause
 from envharness.rollouts.environment_thread import CallingThread, EnvironmentHost, EnvironmentThread
 from envharness.rollouts.job import Limits, RolloutJob
 from envharness.rollouts.session import Session
@@ -207,7 +207,7 @@ class _Performance:
         try:
             return await function()
         except Exception as error:
-            raise EpisodeInvalid("policy_error", describe(error, doing=doing)) from error
+            raise EpisodeInvalid(policy_cause(error), describe(error, doing=doing)) from error
 
     async def _close(self) -> None:
         """Close policy and environment, within bounds; what goes wrong here does not change how the episode ended."""

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from envharness.core.types import JsonDict
 
-_CIRCUMSTANCES = frozenset({"seconds", "worker", "attempt", "run_dir"})
+_CIRCUMSTANCES = frozenset({"seconds", "worker", "attempt", "wasted", "run_dir"})
 
 
 def canonical_json(value: JsonValue) -> str:

@@ -102,19 +102,24 @@ class RunStore:
     def put_episode(self, key: str, phase: str, episode: Episode) -> None:
         """Keep an episode under its job's key. The first one stays, unless it was invalid and was run again.
 
+        What the replaced one used is added to the new one's `wasted`: the episodes hold all that was paid for.
+
         An invalid episode is kept as well, so that a report can show it. One that a component's fault made invalid is
         final like a valid one: another run of it would end the same way.
         """
-        try:
-            body = zlib.compress(episode.model_dump_json().encode())
-        except ValueError as error:
-            raise StoreError(f"episode {key} of task {episode.task!r} is not JSON: {_first_line(error)}") from error
         final = episode.valid or episode.outcome.reason == "component_fault"
-        row = (key, phase, episode.task, episode.index, final, self._session, body)
+        body = _packed(key, episode)
         with self._transaction(sync=episode.usage.calls > 0 or episode.seconds >= CHEAP_SECONDS):
-            found = self._connection.execute("SELECT final, session FROM episodes WHERE key = ?", (key,)).fetchone()
-            if found is not None and (found[0] or (not final and found[1] == self._session)):
-                return
+            found = self._connection.execute(
+                "SELECT final, session, body FROM episodes WHERE key = ?", (key,)
+            ).fetchone()
+            if found is not None:
+                if found[0] or (not final and found[1] == self._session):
+                    return
+                former = self._decode(key, found[2])
+                wasted = episode.wasted + former.usage + former.wasted
+                body = _packed(key, episode.model_copy(update={"wasted": wasted}))
+            row = (key, phase, episode.task, episode.index, final, self._session, body)
             self._connection.execute("INSERT OR REPLACE INTO episodes VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def get_episode(self, key: str) -> Episode | None:
@@ -267,6 +272,13 @@ class RunStore:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+
+
+def _packed(key: str, episode: Episode) -> bytes:
+    try:
+        return zlib.compress(episode.model_dump_json().encode())
+    except ValueError as error:
+        raise StoreError(f"episode {key} of task {episode.task!r} is not JSON: {_first_line(error)}") from error
 
 
 def _differences(former: JsonValue, current: JsonValue, place: str = "") -> list[str]:

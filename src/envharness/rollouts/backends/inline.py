@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 
 from envharness.core.trace import Episode
-from envharness.rollouts.blame import worth_another_try
+from envharness.rollouts.blame import after, worth_another_try
 from envharness.rollouts.engine import BaseEngine
 from envharness.rollouts.environment_thread import EnvironmentThread
 from envharness.rollouts.episode import play
@@ -32,16 +32,16 @@ class InlineEngine(BaseEngine):
         self._queue.append(job)
 
     def next_result(self, timeout: float | None = None) -> tuple[RolloutJob, Episode] | None:
-        """Play the next job to its end, whatever `timeout` says; None where none is queued."""
-        del timeout
-        if not self._queue:
+        """Play the next job to its end, however long `timeout` is; None where none is queued, or `timeout` is 0."""
+        if not self._queue or timeout == 0:
             return None
         job = self._queue.popleft()
+        episode: Episode | None = None
         for attempt in range(1, self._retries + 2):
-            episode = self._play(job, attempt)
+            episode = after(episode, self._play(job, attempt))
             if not worth_another_try(episode):
                 break
-        return job, episode  # pyright: ignore[reportPossiblyUnboundVariable]  the range is never empty
+        return None if episode is None else (job, episode)
 
     @property
     def in_flight(self) -> int:

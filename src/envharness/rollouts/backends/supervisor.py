@@ -19,7 +19,7 @@ from envharness.core.errors import MachineryError
 from envharness.core.trace import Episode, InvalidCause, Outcome
 from envharness.rollouts.backends.frames import JOB, READY, RESULT, STUCK, Frame
 from envharness.rollouts.backends.worker_process import Ticket, WorkerProcess, WorkerSettings
-from envharness.rollouts.blame import worth_another_try
+from envharness.rollouts.blame import after, worth_another_try
 from envharness.rollouts.job import RolloutJob
 
 MAX_FAILED_STARTS = 3
@@ -207,8 +207,10 @@ class Supervisor:
 
     def _settle(self, ticket: Ticket, episode: Episode) -> None:
         """Hand an episode out, or queue its job for another attempt."""
+        episode = after(ticket.former, episode)
         if worth_another_try(episode) and ticket.attempt <= self._retries:
             ticket.attempt += 1
+            ticket.former = episode
             self._waiting.appendleft(ticket)
         else:
             self._finished(Finished(ticket.generation, ticket.job, episode))

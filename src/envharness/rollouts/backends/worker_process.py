@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Literal
 
 from envharness.core.registry import Kind, names, target
+from envharness.core.trace import Episode
 from envharness.rollouts.backends.frames import Frame, FrameReader
 from envharness.rollouts.backends.worker import WorkerOrders
 from envharness.rollouts.job import RolloutJob
@@ -39,6 +40,8 @@ class Ticket:
     job: RolloutJob
     generation: int
     attempt: int = 1
+    former: Episode | None = None
+    """How the attempt before ended."""
     deadline: float = float("inf")
     """When the driver ends the worker that plays it."""
 
