@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from envharness.core.errors import ProviderRefusedError
 from envharness.core.types import JsonDict, ToolSchema
 from envharness.llm.chat import ChatAnswer, ChatRequest, ToolCall
 from envharness.rigger.config import RigConfig
@@ -26,7 +27,7 @@ def walk(text: str) -> JsonDict:
     return {"tool": "command", "text": text}
 
 
-def explorer(*moves: Answer, contract: Answer = CONTRACT) -> Author:
+def explorer(*moves: Answer, contract: Answer = CONTRACT, refuses_after: int | None = None) -> Author:
     """Answer the explorations with `moves`, one after the other, and finish when they are used up."""
     left = list(moves)
 
@@ -36,7 +37,7 @@ def explorer(*moves: Answer, contract: Answer = CONTRACT) -> Author:
             return dict(move) if isinstance(move, dict) else move
         return well_written(request, write=dict(contract) if isinstance(contract, dict) else contract)
 
-    return Author(write)
+    return Author(write, refuses_after=refuses_after)
 
 
 def exploring(**fields: Any) -> RigConfig:
@@ -122,24 +123,12 @@ def test_a_run_that_stops_while_exploring_goes_on_to_the_same_content(tmp_path: 
     _, content = run(tmp_path / "whole", exploring(), explorer(*moves))
     for kill_at in range(6):
         folder = tmp_path / f"killed-{kill_at}"
-        first = explorer(*moves)
-        asked = len(first.asked)
-        from envharness.core.errors import ProviderRefusedError
-
-        def dies(request: ChatRequest, first: Author = first, kill_at: int = kill_at) -> Answer:
-            if len(first.asked) > kill_at:
-                raise ProviderRefusedError("killed here")
-            return first._write(request)
-
-        assert asked == 0
-        dying = Author(dies)
-        first.asked = dying.asked
+        first = explorer(*moves, refuses_after=kill_at)
         with pytest.raises(ProviderRefusedError):
-            run(folder, exploring(), dying)
+            run(folder, exploring(), first)
         # What was answered is in the store, so the second start needs the rest of the moves only.
-        done = sum("/explore-" in request.key for request in dying.asked[:kill_at])
-        second = explorer(*moves[done:])
-        assert run(folder, exploring(), second)[1] == content
+        done = sum("/explore-" in request.key for request in first.asked[:kill_at])
+        assert run(folder, exploring(), explorer(*moves[done:]))[1] == content
 
 
 def test_probes_of_an_exploration_are_filed_and_not_counted_as_rollouts(tmp_path: Path) -> None:
