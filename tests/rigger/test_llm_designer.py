@@ -30,7 +30,6 @@ from envharness.store.database import RunStore
 from rigger.author import CANDIDATE, DIAGNOSIS, MODEL, STAGED, STUCK, Answer, Author, well_written
 from rigger.build import config
 
-
 FLYING: JsonDict = {**STAGED, "in_env_actions": [{"name": "fly", "kwargs": {}}]}
 
 
