@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 BENCHMARKS = {
     "alfworld": "benchmarks.alfworld",
+    "client": "benchmarks.client",
+    "concurrency": "benchmarks.concurrency",
     "isolation": "benchmarks.isolation",
     "layers": "benchmarks.layers",
     "startup": "benchmarks.startup",

@@ -32,6 +32,8 @@ class EngineConfig(BaseModel):
     backend: Literal["inline", "pool"] = "pool"
     workers: int | None = Field(default=None, ge=1, le=1024)
     """Worker processes; None is one a core."""
+    episodes_per_worker: int = Field(default=1, ge=1, le=10_000)
+    """Episodes that a worker plays at once. More than one pays where policies wait, as those that ask a model do."""
     retries: int = Field(default=2, ge=0, le=20)
     """Attempts beyond the first for an episode that the machinery lost."""
 
@@ -61,7 +63,11 @@ def carry_out(file: RigFile, *, command: str, resume: bool = True, unsafe_hooks:
     with (
         RunStore.open(folder, config=recorded, command=command, resume=resume) as store,
         make_engine(
-            file.engine.backend, workers=file.engine.workers, retries=file.engine.retries, unsafe_hooks=unsafe_hooks
+            file.engine.backend,
+            workers=file.engine.workers,
+            retries=file.engine.retries,
+            unsafe_hooks=unsafe_hooks,
+            episodes_per_worker=file.engine.episodes_per_worker,
         ) as engine,
         make_progress(sys.stderr) as progress,
     ):

@@ -66,6 +66,7 @@ class Driver:
     """Called with the phase and the episode after each rollout that was played (not for one found in the store)."""
     _waiting: dict[str, list[_Running]] = field(default_factory=dict[str, list[_Running]])
     _phases: dict[str, str] = field(default_factory=dict[str, str])
+    _playing: int = 0
     _held: deque[RolloutJob | Call] = field(default_factory=deque[RolloutJob | Call])
     _asking: dict[str, tuple[str, TaskPlan, Call]] = field(default_factory=dict[str, tuple[str, TaskPlan, Call]])
 
@@ -162,12 +163,13 @@ class Driver:
         while self._held and not spent:
             if isinstance(wanted := self._held[0], Call):
                 self.desk.submit(wanted)
-            elif limited and self.engine.in_flight >= self.engine.capacity:
+            elif limited and self._playing >= self.engine.capacity:
                 return
             else:
                 self.engine.submit(wanted)
+                self._playing += 1
             self._held.popleft()
-        if self._held and not self.engine.in_flight and not self.desk.in_flight:
+        if self._held and not self._playing and not self.desk.in_flight:
             raise BudgetExhaustedError(
                 f"the budget is spent: {spent}; paused with {len(self._held)} rollouts and calls waiting. "
                 "Everything finished is kept: raise 'budget' and give the same command to go on"
@@ -176,10 +178,10 @@ class Driver:
     def _collect(self, ready: Ready) -> None:
         """Wait for one episode or answer."""
         if self.desk.in_flight:
-            self._collect_answer(ready, 0.0 if self.engine.in_flight else WAIT_SECONDS)
+            self._collect_answer(ready, 0.0 if self._playing else WAIT_SECONDS)
             if ready:
                 return
-        if self.engine.in_flight:
+        if self._playing:
             self._collect_episode(ready, TURN_SECONDS if self.desk.in_flight else WAIT_SECONDS)
 
     def _collect_answer(self, ready: Ready, timeout: float) -> None:
@@ -213,6 +215,7 @@ class Driver:
 
     def _keep(self, job: RolloutJob, episode: Episode) -> None:
         phase = self._phases.pop(job.key)
+        self._playing -= 1
         self.store.put_episode(job.key, phase, episode)
         self.ledger.add_episode(episode)
         if self.on_episode is not None:

@@ -39,18 +39,20 @@ class PoolEngine(BaseEngine):
         max_memory_bytes: int = MAX_MEMORY_BYTES,
         grace_seconds: float = GRACE_SECONDS,
     ) -> None:
-        self._slots = (workers or os.cpu_count() or 1) * episodes_per_worker
+        workers = workers or os.cpu_count() or 1
+        self._slots = workers * episodes_per_worker
         settings = WorkerSettings(
             unsafe_hooks=unsafe_hooks,
             max_episodes=max_episodes,
             max_memory_bytes=max_memory_bytes,
             grace_seconds=grace_seconds,
+            workers=workers,
             registered=registered_ids(),
         )
         self._finished: SimpleQueue[Finished] = SimpleQueue()
         self._supervisor = Supervisor(
             settings,
-            workers=workers or os.cpu_count() or 1,
+            workers=workers,
             episodes_per_worker=episodes_per_worker,
             retries=retries,
             finished=self._finished.put,

@@ -16,6 +16,7 @@ import time
 from pydantic import BaseModel, ConfigDict
 
 from envharness.core.registry import Kind, names, register
+from envharness.llm.share import set_processes
 from envharness.rollouts.backends.frames import READY, RESULT, RETIRING, STUCK, Frame, FrameReader
 from envharness.rollouts.environment_thread import EnvironmentThread
 from envharness.rollouts.episode import play_to_json
@@ -41,6 +42,8 @@ class WorkerOrders(BaseModel):
     """Retire once the resident memory has been larger."""
     grace_seconds: float
     """What the end of an episode may take beyond its limit before the process ends itself."""
+    workers: int = 1
+    """How many there may be: they share the limits of a model's endpoints."""
     registered: dict[Kind, dict[str, str]]
     """Ids that the driver knows, with what they stand for."""
 
@@ -50,6 +53,7 @@ def main(orders_json: str) -> None:
     orders = WorkerOrders.model_validate_json(orders_json)
     _die_with(orders.driver)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle
+    set_processes(orders.workers)
     for kind, targets in orders.registered.items():
         for name in targets.keys() - set(names(kind)):
             register(kind, name, targets[name])

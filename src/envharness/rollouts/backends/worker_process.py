@@ -54,6 +54,7 @@ class WorkerSettings:
     max_episodes: int
     max_memory_bytes: int
     grace_seconds: float
+    workers: int = 1
     registered: dict[Kind, dict[str, str]] = field(default_factory=dict[Kind, dict[str, str]])
 
 
@@ -76,6 +77,7 @@ class WorkerProcess:
             max_episodes=settings.max_episodes,
             max_memory_bytes=settings.max_memory_bytes,
             grace_seconds=settings.grace_seconds,
+            workers=settings.workers,
             registered=settings.registered,
         )
         try:

@@ -1,0 +1,135 @@
+"""What a run does when its model refuses, fails in passing, or costs more than the budget: with real HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from envharness.cli.app import run as command
+from envharness.core.errors import BudgetExhaustedError, ProviderRefusedError
+from envharness.core.policy import PolicySpec
+from envharness.core.spec import StackSpec
+from envharness.core.usage import Usage
+from envharness.rigger.config import DesignerConfig, EnvironmentConfig, RigConfig
+from envharness.rigger.loop import rig
+from envharness.rollouts.engine import make_engine
+from envharness.rollouts.job import Limits
+from envharness.rollouts.ledger import LEDGER, Budget, read_ledger
+from envharness.store.database import RunStore
+from envharness.testing import fault_replies as replies
+from envharness.testing.fault_server import Behaviour, FaultServer, SeenRequest
+
+ONE_CALL = Usage(calls=1, prompt=10, completion=5)
+
+
+def two_tasks(server: FaultServer) -> RigConfig:
+    """Return a run of the null over two tasks: three rollouts of two turns for each baseline and each round."""
+    with StackSpec.environment("toy24").build() as env:
+        tasks = env.list_tasks()[:2]
+    return RigConfig(
+        environment=EnvironmentConfig(id="toy24"),
+        tasks=tasks,
+        policy=PolicySpec(id="llm.asking:Asking", options={"url": server.base_url}),
+        designer=DesignerConfig(id="identity"),
+        rollouts=3,
+        rounds=1,
+        limits=Limits(max_steps=2),
+    )
+
+
+def carry_out(
+    folder: Path,
+    plan: RigConfig,
+    budget: Budget | None = None,
+    backend: Literal["inline", "pool"] = "inline",
+) -> None:
+    content = plan.model_dump(mode="json")
+    with (
+        RunStore.open(folder, config=content, command="rig") as store,
+        make_engine(backend, workers=1, retries=1) as engine,
+    ):
+        rig(plan, store=store, engine=engine, budget=budget, unsafe_hooks=True)
+
+
+def refusing_after(good: int) -> Behaviour:
+    def behave(_: SeenRequest, number: int) -> replies.Reply:
+        return replies.answer() if number < good else replies.wrong_key()
+
+    return behave
+
+
+@pytest.mark.parametrize("backend", ["inline", "pool"])
+def test_a_refusal_stops_the_run_at_once_and_keeps_what_is_done(
+    tmp_path: Path, backend: Literal["inline", "pool"]
+) -> None:
+    with FaultServer(refusing_after(5)) as server:
+        plan = two_tasks(server)
+        with pytest.raises(ProviderRefusedError, match="HTTP 401"):
+            carry_out(tmp_path, plan, backend=backend)
+        asked = len(server.requests)
+        assert asked <= 5 + 3
+        with RunStore.read(tmp_path) as store:
+            kinds = [episode.outcome.kind for _, _, episode in store.episodes()]
+            assert kinds.count("failure") == 2
+            assert not list(store.records("task_result"))
+        server.behaviour = refusing_after(10**6)
+        carry_out(tmp_path, plan, backend=backend)
+    with RunStore.read(tmp_path) as store:
+        episodes = [episode for _, _, episode in store.episodes()]
+        assert all(episode.valid for episode in episodes)
+        assert read_ledger(store).total.calls == len(server.requests) - (asked - 5)
+
+
+def test_a_fault_that_passes_touches_no_success_rate_and_is_booked(tmp_path: Path) -> None:
+    def behave(_: SeenRequest, number: int) -> replies.Reply:
+        return replies.overloaded() if number == 1 else replies.answer()
+
+    with FaultServer(behave) as server:
+        plan = two_tasks(server)
+        carry_out(tmp_path, plan)
+        with RunStore.read(tmp_path) as store:
+            episodes = [episode for _, _, episode in store.episodes()]
+            assert all(episode.valid for episode in episodes)
+            assert [episode.wasted for episode in episodes if episode.wasted.calls] == [ONE_CALL]
+            assert read_ledger(store).total.calls == len(server.requests) - 1
+
+
+@pytest.mark.parametrize("backend", ["inline", "pool"])
+def test_a_spent_budget_pauses_and_a_larger_one_goes_on(tmp_path: Path, backend: Literal["inline", "pool"]) -> None:
+    with FaultServer() as server:
+        plan = two_tasks(server)
+        carry_out(tmp_path / "whole", plan)
+        whole = len(server.requests)
+        with pytest.raises(BudgetExhaustedError, match=r"of 100 tokens; paused .*'budget'"):
+            carry_out(tmp_path / "run", plan, Budget(tokens=100), backend)
+        paused = len(server.requests) - whole
+        assert 100 / 15 <= paused < whole
+        with pytest.raises(BudgetExhaustedError):
+            carry_out(tmp_path / "run", plan, Budget(tokens=100), backend)
+        assert len(server.requests) - whole == paused
+        carry_out(tmp_path / "run", plan, Budget(tokens=10**6), backend)
+        assert len(server.requests) == 2 * whole
+    with RunStore.read(tmp_path / "whole") as one, RunStore.read(tmp_path / "run") as other:
+        assert one.export_canonical() == other.export_canonical()
+        ledger = read_ledger(other)
+        assert ledger.total.calls == whole
+        assert {task for _, task, _ in ledger} == set(plan.tasks if isinstance(plan.tasks, list) else [])
+        assert dict(other.records(LEDGER))["policy"].keys() == {task for _, task, _ in ledger}
+
+
+def test_money_is_a_budget_too() -> None:
+    assert not Budget(money=1.0).exhausted_by(Usage(calls=1, prompt=10**9, cost=0.99))
+    assert Budget(money=1.0).exhausted_by(Usage(calls=1, cost=1.25)) == "1.25 of 1 money"
+    assert Budget().exhausted_by(Usage(calls=10**9, prompt=10**12, cost=1e9)) == ""
+
+
+def test_the_command_ends_with_its_own_code_and_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with FaultServer.replying(replies.unknown_model()) as server:
+        arguments = ["run", "toy24", "-p", "llm.asking:Asking", "-q", f"url={server.base_url}", "-n", "5"]
+        assert command(arguments) == ProviderRefusedError.exit_code
+        assert len(server.requests) == 1
+    error = capsys.readouterr().err
+    assert "HTTP 404" in error
+    assert "Traceback" not in error
