@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from pydantic import JsonValue
+
 from envharness.core.errors import OverloadedError, ProviderRefusedError
 from envharness.core.types import JsonDict
 from envharness.core.usage import Usage
@@ -95,7 +97,7 @@ def well_written(request: ChatRequest, **replace: Any) -> Answer:
 
 def label_all(request: ChatRequest) -> Answer:
     lost = re.findall(r"^<<data \w+ lost rollout (\d+)", request.messages[-1].content, re.MULTILINE)
-    labels = [
+    labels: list[JsonValue] = [
         {"rollout": int(index), "axis": "persistence", "label": "gave_up", "sentence": "It rested at the door."}
         for index in lost
     ]
