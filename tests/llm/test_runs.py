@@ -145,6 +145,21 @@ def test_a_spent_budget_pauses_and_a_larger_one_goes_on(tmp_path: Path, backend:
         assert dict(other.records(LEDGER))["policy"].keys() == {task for _, task, _ in ledger}
 
 
+def test_the_ledger_books_designers_by_role_and_task(tmp_path: Path) -> None:
+    with RunStore.open(tmp_path, config={}, command="rig") as store:
+        for key, task in (("a", "t1"), ("b", "t1"), ("c", "t2")):
+            usage: JsonDict = {"calls": 1, "prompt": 100, "completion": 20, "cost": 0.5}
+            store.put_record("model_call", key, {"role": "designer", "task": task, "answer": {"usage": usage}})
+        store.put_record("model_call", "d", {"role": "designer", "task": "t2", "answer": None})
+        ledger = read_ledger(store)
+    assert [(role, task, usage.prompt, usage.cost) for role, task, usage in ledger] == [
+        ("designer", "t1", 200, 1.0),
+        ("designer", "t2", 100, 0.5),
+    ]
+    assert ledger.by_role()["designer"] == ledger.total
+    assert Budget(money=1.5).exhausted_by(ledger.total)
+
+
 def test_money_is_a_budget_too() -> None:
     assert not Budget(money=1.0).exhausted_by(Usage(calls=1, prompt=10**9, cost=0.99))
     assert Budget(money=1.0).exhausted_by(Usage(calls=1, cost=1.25)) == "1.25 of 1 money"

@@ -7,7 +7,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from envharness.core.errors import OverloadedError
+from pydantic import JsonValue
+
+from envharness.core.errors import OverloadedError, ProviderRefusedError
 from envharness.core.types import JsonDict
 from envharness.core.usage import Usage
 from envharness.llm.chat import ChatAnswer, ChatClient, ChatRequest, ToolCall
@@ -43,13 +45,17 @@ STAGED: JsonDict = {"in_env_actions": [go("walk on").model_dump()], "contract_so
 class Author(ChatClient):
     """Answers with what `write` returns; a dict becomes a call of the tool offered, or JSON where none is."""
 
-    def __init__(self, write: Write) -> None:
+    def __init__(self, write: Write, *, refuses_after: int | None = None) -> None:
+        """`refuses_after` calls the endpoint refuses, which ends the run."""
         self._write = write
+        self._refuses_after = refuses_after
         self.asked: list[ChatRequest] = []
         self.closed = False
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
         self.asked.append(request)
+        if self._refuses_after is not None and len(self.asked) > self._refuses_after:
+            raise ProviderRefusedError("401")
         answer = self._write(request)
         if isinstance(answer, Exception):
             raise answer
@@ -91,7 +97,7 @@ def well_written(request: ChatRequest, **replace: Any) -> Answer:
 
 def label_all(request: ChatRequest) -> Answer:
     lost = re.findall(r"^<<data \w+ lost rollout (\d+)", request.messages[-1].content, re.MULTILINE)
-    labels = [
+    labels: list[JsonValue] = [
         {"rollout": int(index), "axis": "persistence", "label": "gave_up", "sentence": "It rested at the door."}
         for index in lost
     ]

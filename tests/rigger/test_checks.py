@@ -58,6 +58,7 @@ def rigged(settings: RigConfig, *candidates: Candidate) -> tuple[TaskResult, lis
         try:
             batch = next(plan)
             while True:
+                assert isinstance(batch, Batch)
                 batches.append(batch)
                 batch = plan.send(played(engine, batch))
         except StopIteration as end:

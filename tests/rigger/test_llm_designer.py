@@ -18,7 +18,6 @@ from envharness.core.errors import (
 from envharness.core.policy import PolicySpec
 from envharness.core.types import JsonDict
 from envharness.llm.chat import ChatAnswer, ChatRequest
-from envharness.rigger.calls import MODEL_CALL
 from envharness.rigger.config import DesignerConfig, RigConfig
 from envharness.rigger.designers.base import build_designer
 from envharness.rigger.designers.llm import LanguageModelDesigner
@@ -26,9 +25,16 @@ from envharness.rigger.loop import DESIGNER_MODEL, rig
 from envharness.rigger.records import RigSummary, TaskResult
 from envharness.rigger.results import load_results
 from envharness.rollouts.engine import make_engine
+from envharness.rollouts.ledger import MODEL_CALL
 from envharness.store.database import RunStore
 from rigger.author import CANDIDATE, DIAGNOSIS, MODEL, STAGED, STUCK, Answer, Author, well_written
 from rigger.build import config
+
+FLYING: JsonDict = {**STAGED, "in_env_actions": [{"name": "fly", "kwargs": {}}]}
+
+
+def sourced(source: str) -> JsonDict:
+    return {**CANDIDATE, "contract_source": source}
 
 
 def settings(**fields: Any) -> RigConfig:
@@ -92,23 +98,14 @@ def test_every_call_is_in_the_store_with_its_usage_before_the_next_step(tmp_path
 
 
 def test_a_run_that_dies_at_any_call_goes_on_without_paying_for_one_again(tmp_path: Path) -> None:
-    class Killed(BaseException):
-        pass
-
     whole = Author(well_written)
     _, content = run(tmp_path / "whole", settings(rounds=2), whole)
     assert len(whole.asked) >= 3
     for kill_at in range(len(whole.asked)):
-
-        def dies(request: ChatRequest, kill_at: int = kill_at) -> Answer:
-            if len(first.asked) > kill_at:
-                raise ProviderRefusedError("killed here")
-            return well_written(request)
-
-        first, second = Author(dies), Author(well_written)
+        second = Author(well_written)
         folder = tmp_path / f"killed-{kill_at}"
         with pytest.raises(ProviderRefusedError):
-            run(folder, settings(rounds=2), first)
+            run(folder, settings(rounds=2), Author(well_written, refuses_after=kill_at))
         _, resumed = run(folder, settings(rounds=2), second)
         assert resumed == content
         assert second.purposes() == whole.purposes()[kill_at:]
@@ -150,12 +147,12 @@ def test_what_is_no_diagnosis_is_a_failed_check_and_bounded(tmp_path: Path, answ
     [
         ("nothing to say", "answer"),
         ({"in_env_actions": [], "contract_source": "", "rationale": "accept"}, "changes_something"),
-        ({**CANDIDATE, "contract_source": "class _Contract(Contract:"}, "compiles"),
-        ({**CANDIDATE, "contract_source": "import os\nclass _Contract(Contract): pass"}, "compiles"),
-        ({**CANDIDATE, "contract_source": STUCK.replace("extras", "xtras")}, "dry_run"),
-        ({**CANDIDATE, "contract_source": STUCK.replace("walk on", "fly")}, "changes_something"),
-        ({**CANDIDATE, "contract_source": STUCK.replace("LIMIT = 2", "LIMIT = 99")}, "reference_solves"),
-        ({**STAGED, "in_env_actions": [{"name": "fly", "kwargs": {}}]}, "replays"),
+        (sourced("class _Contract(Contract:"), "compiles"),
+        (sourced("import os\nclass _Contract(Contract): pass"), "compiles"),
+        (sourced(STUCK.replace("extras", "xtras")), "dry_run"),
+        (sourced(STUCK.replace("walk on", "fly")), "changes_something"),
+        (sourced(STUCK.replace("LIMIT = 2", "LIMIT = 99")), "reference_solves"),
+        (FLYING, "replays"),
     ],
 )
 def test_a_candidate_that_fails_a_check_goes_back_three_times_and_costs_no_rollout(
@@ -175,7 +172,7 @@ def test_a_candidate_that_fails_a_check_goes_back_three_times_and_costs_no_rollo
 
 
 def test_the_next_round_is_told_what_the_last_one_measured(tmp_path: Path) -> None:
-    loose = {**CANDIDATE, "contract_source": STUCK.replace("LIMIT = 2", "LIMIT = 3")}
+    loose = sourced(STUCK.replace("LIMIT = 2", "LIMIT = 3"))
     author = Author(lambda request: well_written(request, write=dict(loose)))
     run(tmp_path, settings(rounds=2, seed=2), author)
     entry = result_of(tmp_path).rounds[0]
@@ -189,7 +186,7 @@ def test_the_next_round_is_told_what_the_last_one_measured(tmp_path: Path) -> No
 
 
 def test_a_model_that_nobody_answers_for_decides_nothing_and_is_asked_again(tmp_path: Path) -> None:
-    down = Author(lambda request: OverloadedError("503"))
+    down = Author(lambda _: OverloadedError("503"))
     run(tmp_path, settings(rounds=1), down)
     result = result_of(tmp_path)
     assert result.status == "invalid"
@@ -222,7 +219,7 @@ def test_evidence_that_does_not_fit_is_made_smaller(tmp_path: Path) -> None:
     run(tmp_path, settings(rounds=1, options={"evidence_tokens": 3000}), again)
     assert again.asked == [], "a prompt that is too long is not sent twice"
 
-    hopeless = Author(lambda request: ContextTooLongError("4096 tokens"))
+    hopeless = Author(lambda _: ContextTooLongError("4096 tokens"))
     run(tmp_path / "hopeless", settings(rounds=1), hopeless)
     assert "does not fit the designer's model: 4096 tokens" in result_of(tmp_path / "hopeless").reason
     assert len(hopeless.asked) == 1, "there is so little evidence that half of the budget makes the same prompt"

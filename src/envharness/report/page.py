@@ -71,7 +71,7 @@ def _header(run: Run) -> Html:
     facts = [counted(run.main.figures.tasks, "task")]
     if run.policy:
         facts.append(f"policy {run.policy}")
-    facts.append(f"designer {run.main.designer}")
+    facts.append(f"designer {run.main.designer}{f' ({run.designer_model})' if run.designer_model else ''}")
     if isinstance(seed := run.config.get("seed"), int):
         facts.append(f"seed {seed}")
     return tag(

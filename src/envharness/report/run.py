@@ -42,6 +42,8 @@ class Run:
     null: DesignerRun | None
     """The identity designer on the same tasks; None where it was not run, or is itself what is reported."""
     store: RunStore
+    designer_model: str = ""
+    """Which model designs, and whether it is the policy's own; empty where none does."""
 
     @property
     def finished(self) -> bool:
@@ -83,7 +85,16 @@ def load_run(store: RunStore) -> Run:
         main=main,
         null=null if null is not main else None,
         store=store,
+        designer_model=_designer_model(store, main.designer),
     )
+
+
+def _designer_model(store: RunStore, designer: str) -> str:
+    body = store.get_record("designer_model", designer)
+    if body is None:
+        return ""
+    whose = "the policy's own" if body.get("policys_own") else "not the policy's"
+    return f"{body.get('model')}, {whose}"
 
 
 def _records(store: RunStore, kind: str) -> Iterator[tuple[str, JsonDict]]:

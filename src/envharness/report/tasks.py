@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from envharness.core.spec import ChainedNode, EnvironmentNode, StackSpec, WrappedNode
 from envharness.core.trace import Episode
+from envharness.report.failures import failure_list, failure_section
 from envharness.report.figures import rate_strip, rate_text
 from envharness.report.markup import Html, join, tag
 from envharness.report.numbers import Band, accepted_round, deciding_measurement
@@ -43,6 +44,7 @@ def task_section(result: TaskResult, number: int, page: TaskPage) -> Html:
             tag("p", cut(result.reason, PROSE_LIMIT)) if result.reason else None,
             _diagnosis(result.diagnosis),
             _measurements(result),
+            join(tag("h4", "Losses of the baseline"), failure_list(result.failures)) if result.failures else None,
             _rounds(result),
             _stack_below(result.base_stack),
             _trajectories(result, identifier, page),
@@ -158,17 +160,24 @@ def _round(entry: Round) -> Html:
         ),
         tag(
             "div",
+            _written_on(entry),
             tag("p", cut(rationale, PROSE_LIMIT), class_="prose") if rationale else None,
             _candidate(entry.candidate),
             tag("h6", "Free checks") if checks else None,
             tag("ul", checks, class_="checks") if checks else None,
             tag("h6", "Feedback") if entry.feedback else None,
             tag("p", cut(entry.feedback, PROSE_LIMIT), class_="prose") if entry.feedback else None,
+            failure_section(entry),
             class_="body",
         ),
         class_="round",
         open=entry.decision == "accept",
     )
+
+
+def _written_on(entry: Round) -> Html | None:
+    """Show the diagnosis that a designer wrote for this very round; measured ones stand with the task."""
+    return _diagnosis(entry.diagnosis) if entry.prediction is not None else None
 
 
 def _candidate(candidate: Candidate) -> Html:

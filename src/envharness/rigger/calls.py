@@ -112,6 +112,16 @@ class ModelDesk:
         except ProviderError as error:
             return finished.key, Answered(failure="provider", detail=f"{type(error).__name__}: {error}")
 
+    def drain(self) -> list[tuple[str, Answered]]:
+        """Return what has been answered by now. Further refusals in it are left out: one ends the run already."""
+        found: list[tuple[str, Answered]] = []
+        while not self._finished.empty():
+            try:
+                found += [result] if (result := self.next_result(0.0)) else []
+            except (ProviderRefusedError, BudgetExhaustedError):
+                continue
+        return found
+
     def close(self) -> None:
         """Cancel what is in flight, close the clients, end the thread. Idempotent."""
         loop, thread = self._loop, self._thread

@@ -11,7 +11,7 @@ from envharness.core.trace import Episode
 from envharness.rigger.calls import ModelDesk, call_key, store_answer, stored_answer
 from envharness.rigger.plan import TaskPlan
 from envharness.rigger.records import TaskResult
-from envharness.rigger.requests import Batch, Call, Reply
+from envharness.rigger.requests import Answered, Batch, Call, Reply
 from envharness.rollouts.blame import refused_by_provider
 from envharness.rollouts.engine import Engine
 from envharness.rollouts.job import RolloutJob
@@ -81,6 +81,8 @@ class Driver:
         except ProviderRefusedError:
             while (finished := self.engine.next_result(0)) is not None:
                 self._keep(*finished)
+            for key, answered in self.desk.drain():
+                self._keep_answer(self._asking.pop(key)[2], answered)
             raise
 
     def _run(self, plans: Iterable[tuple[str, TaskPlan]]) -> Iterator[tuple[str, TaskResult]]:
@@ -189,10 +191,13 @@ class Driver:
             return
         key, answered = finished
         name, plan, call = self._asking.pop(key)
+        self._keep_answer(call, answered)
+        ready.append((name, plan, answered))
+
+    def _keep_answer(self, call: Call, answered: Answered) -> None:
         store_answer(self.store, call, answered)
         if answered.answer is not None:
             self.ledger.add(call.request.role, call.request.task, answered.answer.usage)
-        ready.append((name, plan, answered))
 
     def _collect_episode(self, ready: Ready, timeout: float) -> None:
         """Keep an episode that is done, and wake the plans whose batch it completes."""

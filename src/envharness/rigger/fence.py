@@ -12,15 +12,15 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 def fence(text: str, name: str) -> str:
     """Return `text` between two lines that carry a mark which does not occur in it. `name` says what it is."""
     shown = _plain(text)
-    mark = _mark_for(shown)
+    mark = _mark_for(name, shown)
     return f"<<data {mark} {name}>>\n{shown}\n<<end {mark}>>"
 
 
-def _mark_for(text: str) -> str:
-    """Choose a mark from the text itself, so that the same text is always fenced the same."""
+def _mark_for(name: str, text: str) -> str:
+    """Choose a mark from name and text, so that the same text is always fenced the same."""
     attempt = 0
     while True:
-        mark = hashlib.sha256(f"{attempt}:{text}".encode(errors="replace")).hexdigest()[:_MARK_DIGITS]
+        mark = hashlib.sha256(f"{attempt}:{name}:{text}".encode(errors="replace")).hexdigest()[:_MARK_DIGITS]
         if mark not in text:
             return mark
         attempt += 1
