@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import cast
 
+from envharness.core.canonical import canonical_json
 from envharness.core.errors import (
     BudgetExhaustedError,
     ContentFilterError,
@@ -23,7 +24,6 @@ from envharness.llm.chat import ChatAnswer, ChatClient
 from envharness.llm.config import ModelConfig
 from envharness.rigger.requests import Answered, Call
 from envharness.rollouts.ledger import MODEL_CALL
-from envharness.store.canonical import canonical_json
 from envharness.store.database import RunStore
 
 CLOSE_SECONDS = 10.0
