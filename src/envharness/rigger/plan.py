@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 
 from envharness.core.errors import SpecError
+from envharness.core.messages import counted
 from envharness.core.spec import StackSpec
 from envharness.core.trace import Episode
 from envharness.core.types import Action
@@ -129,9 +130,11 @@ class TaskPlanner:
                         "accepted_round": number,
                     }
                 )
-        undecided = sum(entry.verdict == "incomplete" for entry in evidence.rounds)
+        undecided = len({entry.number for entry in evidence.rounds if entry.verdict == "incomplete"})
         if undecided:
-            reason = f"{undecided} rounds are incomplete because rollouts failed on the machinery's side; {reason}"
+            reason = (
+                f"{counted(undecided, 'round')} incomplete because rollouts failed on the machinery's side; {reason}"
+            )
         update = {
             "status": "invalid" if undecided else "rejected",
             "reason": reason,
