@@ -48,6 +48,14 @@ def last_json(out: str) -> dict[str, Any]:
     return json.loads(out.splitlines()[-1])
 
 
+def test_a_run_that_accepted_nothing_points_to_no_stacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = config(tmp_path, **{"id: template": "id: identity", "count: 3": "count: 1", "remeasure: 4": "rounds: 1"})
+    out, err = call(capsys, "rig", "-c", path, "--json")
+    assert last_json(out)["accepted"] == 0
+    assert "report.html, none accepted" in err
+    assert "accepted stacks" not in err
+
+
 def test_envs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "toy24" in call(capsys, "envs")[0]
     listed = last_json(call(capsys, "envs", "toy24", "--json")[0])
@@ -63,7 +71,9 @@ def test_run_plays_episodes(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_rig_from_configuration_to_loaded_stack(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = config(tmp_path)
-    summary = last_json(call(capsys, "rig", "-c", path, "--json")[0])
+    out, err = call(capsys, "rig", "-c", path, "--json")
+    assert f"accepted stacks: {tmp_path / 'run' / 'stacks'}" in err
+    summary = last_json(out)
     assert summary["tasks"] == 3
     assert summary["accepted"] >= 1, "three easy tasks of which none is ever reshaped would be a broken rigger"
     assert {

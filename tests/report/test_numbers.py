@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envharness.report.numbers import Band, Share, count_rollouts, summarise, wilson
+from envharness.report.numbers import Band, Share, by_round, count_rollouts, summarise, weakness_of, wilson
+from envharness.rigger.records import TaskResult
 from report.build_run import measured, result
 
 BAND = Band(0.4, 0.6)
@@ -97,3 +98,37 @@ def test_flaws_found_and_flaws_only_looked_for() -> None:
     flaws = {flaw.flaw: (flaw.tasks, flaw.accepted, round(flaw.mean_score, 2)) for flaw in summarise(tasks, BAND).flaws}
     assert flaws == {"leans_on_action": (2, 1, 0.8), "repeats_actions": (1, 0, 0.3), "stops_early": (0, 0, 0.1)}
     assert next(iter(flaws)) == "leans_on_action"
+
+
+def answering(found: TaskResult, flaw: str) -> TaskResult:
+    """The same result, its components written against `flaw`."""
+    rounds = [
+        entry.model_copy(update={"candidate": entry.candidate.model_copy(update={"answers": flaw})})
+        for entry in found.rounds
+    ]
+    return found.model_copy(update={"rounds": rounds})
+
+
+def test_an_acceptance_is_credited_to_the_flaw_that_the_component_answers() -> None:
+    tasks = [answering(result("a", 5, 3), "one_path"), answering(result("b", 5), "one_path"), result("c", 5, 3)]
+    assert [weakness_of(task) for task in tasks] == ["one_path", "leans_on_action", "leans_on_action"]
+    flaws = {flaw.flaw: (flaw.tasks, flaw.accepted) for flaw in summarise(tasks, BAND).flaws}
+    assert flaws["leans_on_action"] == (3, 1)
+    assert flaws["one_path"] == (0, 1)
+
+
+def test_a_component_that_does_not_say_answers_the_diagnosis_it_was_written_on() -> None:
+    found = result("a", 5, 3)
+    assert found.diagnosis is not None
+    later = found.diagnosis.model_copy(update={"flaw": "stops_early"})
+    rounds = [*found.rounds[:-1], found.rounds[-1].model_copy(update={"diagnosis": later})]
+    assert weakness_of(found.model_copy(update={"rounds": rounds})) == "stops_early"
+    assert not weakness_of(found.model_copy(update={"rounds": [], "diagnosis": None}))
+
+
+def test_candidates_of_one_round_are_one_round() -> None:
+    found = result("a", 5, 3)
+    first, second = found.rounds
+    unpaid = second.model_copy(update={"measured": None, "decision": "refine", "verdict": "check_failed"})
+    tried = found.model_copy(update={"rounds": [first, unpaid, unpaid, second]})
+    assert by_round(tried) == [[first], [unpaid, unpaid, second]]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from envharness.core.errors import StoreError
+from envharness.core.types import JsonDict
 from envharness.report import write_report
 from envharness.report.run import load_run
 from envharness.rigger.records import Candidate, Round
@@ -169,3 +170,29 @@ def test_long_trajectories_are_cut_openly(tmp_path: Path) -> None:
     assert "24 turns cut" in page.text
     assert "characters cut" in page.text
     assert (tmp_path / "report.html").stat().st_size < 600_000
+
+
+def test_tries_that_failed_a_free_check_stand_within_their_round(tmp_path: Path) -> None:
+    found = result("a", 5, 3)
+    first, last = found.rounds
+    parameters: JsonDict = {"opens_with": [{"name": "look", "kwargs": {"at": "door"}}], "every": [1, 2]}
+    candidate = last.candidate.model_copy(update={"parameters": parameters})
+    unpaid = last.model_copy(
+        update={"candidate": candidate, "measured": None, "decision": "refine", "verdict": "unsolvable"}
+    )
+    with open_store(tmp_path / "run") as store:
+        put_result(store, "template", found.model_copy(update={"rounds": [first, unpaid, unpaid, last]}))
+        page = report(store, tmp_path)
+    heads = [text for _, text in page.words if text.startswith(("Round ", "Try "))]
+    assert heads == ["Round 1", "Round 2", "Try 1", "Try 2"]
+    assert "3 of 5 won · in band · after 2 unpaid tries" in page.text
+    assert "every = [1, 2]" in page.text
+    assert 'opens_with = look(at="door")' in page.text
+
+
+def test_where_no_weakness_stands_out_the_page_has_no_empty_table(tmp_path: Path) -> None:
+    with open_store(tmp_path / "run") as store:
+        put_result(store, "template", result("a", 5, flaw="none"))
+        page = report(store, tmp_path)
+    assert "0 of the 3 weaknesses that were looked for stood out" in page.text
+    assert "accepted against it" not in page.text

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envharness.report.text import UNSEEN, counted, cut, duration, percent, visible, visible_line
+from envharness.core.messages import counted
+from envharness.report.text import UNSEEN, cut, duration, percent, visible, visible_line
 
 ANYTHING = st.text(st.characters(codec=None, categories=None))
 

@@ -6,13 +6,14 @@ import pytest
 
 from envharness.core.errors import ConfigError, UnknownIdError
 from envharness.core.trace import Episode
+from envharness.core.types import Action
 from envharness.rigger.config import DesignerConfig
 from envharness.rigger.designers.base import Evidence, build_designer
 from envharness.rigger.designers.random import RandomDesigner
 from envharness.rigger.designers.template import TemplateDesigner, rank
 from envharness.rigger.records import Candidate, CheckResult, Measurement, Round
 from envharness.rigger.templates import LIBRARY
-from rigger.build import episode, evidence, measured, mix
+from rigger.build import CLEAR, FINISH, episode, evidence, measured, mix
 
 
 def wins() -> list[Episode]:
@@ -138,3 +139,32 @@ def test_designers_are_built_by_name() -> None:
         build_designer(DesignerConfig(id="random", options={"size": 3}))
     with pytest.raises(ConfigError, match=r"has neither propose\(\) nor write\(\)"):
         build_designer(DesignerConfig(id="pathlib:Path"))
+
+
+def test_a_component_says_which_flaw_it_answers() -> None:
+    diverse = [episode([mix(str(index)), mix("2", "shake"), FINISH], index=index, won=True) for index in range(5)]
+    for about, name, answers in (
+        (evidence(wins()), "block_calls", "fixed_opening"),
+        (evidence(wins()), "delay_observation", "none"),
+        (evidence(diverse), "require_first", "neglects_tool"),
+    ):
+        candidate = only(name).propose(about)
+        assert candidate is not None
+        assert (name, candidate.answers) == (name, answers)
+    drawn = RandomDesigner(only=["block_calls"]).propose(evidence(wins()))
+    assert drawn is not None
+    assert drawn.answers == "fixed_opening"
+
+
+def test_reasons_state_what_was_counted() -> None:
+    def reason(name: str, *actions: Action) -> str:
+        about = evidence([episode(actions, index=index, won=True) for index in range(5)])
+        candidate = only(name).propose(about)
+        assert candidate is not None
+        return candidate.rationale
+
+    plan = (mix("1"), mix("2"), mix("3", "shake"))
+    assert reason("require_first", *plan, CLEAR).startswith("The policy calls clear in 5 of 20 turns. ")
+    assert reason("require_first", *plan).startswith("The policy never calls clear. ")
+    assert reason("ration_calls", *plan).startswith("The policy makes 10 of 15 calls as mix(how=stir...). ")
+    assert "stays open" not in reason("block_calls", *plan)

@@ -22,7 +22,7 @@ def test_a_call_repeated_in_vain_is_named_with_its_steps() -> None:
     assert found.scores["runs_out_of_steps"] == 1.0
     repeats = next(flaw for flaw in FLAWS if flaw.name == "repeats_actions")
     evidence = repeats.measure([episode([mix("1"), vain, vain], index=2)], TOOLS).evidence
-    assert evidence == ["rollout 2, steps 1-2: mix [('how', 'stir'), ('left', '7'), ('right', '2')] again"]
+    assert evidence == ['rollout 2, steps 1-2: mix(left="7", how="stir", right="2") again']
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_a_call_repeated_in_vain_is_named_with_its_steps() -> None:
         (
             "revisits_states",
             [mix("1"), mix("2")],
-            [step(0, mix("1"), state={"items": ["a"]}), step(0, CLEAR, state={"items": ["a"]})],
+            [step(0, mix("1"), state={"items": ["a"]}), step(0, CLEAR, state={"items": []})],
         ),
     ],
 )

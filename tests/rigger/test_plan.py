@@ -149,7 +149,7 @@ def test_an_incomplete_round_is_lost_and_never_accepted() -> None:
     result, _ = follow(play, config(rounds=2), Stepper(), "stepper")
     assert [entry.verdict for entry in result.rounds] == ["incomplete", "no_movement"]
     assert result.status == "invalid"
-    assert "1 rounds are incomplete" in result.reason
+    assert "1 round incomplete" in result.reason
 
 
 def test_a_component_fault_voids_the_batch_and_goes_back_as_feedback() -> None:

@@ -22,8 +22,8 @@ def wins() -> list[Episode]:
 
 
 def losses() -> list[Episode]:
-    end = step(0, FINISH, terminated=True)
-    vain = step(0, mix("9"), info={"ineffective": True}, state={"items": ["thing 0"]})
+    end = step(4, FINISH, terminated=True)
+    vain = step(0, mix("9"), info={"ineffective": True}, state={"number": 1, "items": ["thing 0"]})
     return [episode([mix("1"), vain, CLEAR, mix("2"), end], index=index, reason="ended") for index in range(5)]
 
 

@@ -91,7 +91,8 @@ def carry_out(file: RigFile, *, command: str, resume: bool = True, unsafe_hooks:
             raise
         _say_usage(store, progress)
         write_report_of(store)
-    say(f"done in {time.monotonic() - started:.0f} s; report: {folder / REPORT}, accepted stacks: {folder / 'stacks'}")
+    stacks = f"accepted stacks: {folder / 'stacks'}" if summary.accepted else "none accepted"
+    say(f"done in {time.monotonic() - started:.0f} s; report: {folder / REPORT}, {stacks}")
     return summary
 
 

@@ -1,4 +1,4 @@
-"""One-line messages: what an error says in a line, the first problem of a validation, and text safe to print."""
+"""One-line messages: an error in a line, a validation's first problem, counted nouns, and text safe to print."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         return ": ".join(part for part in first_problem(error) if part)
     return next(iter(str(error).splitlines()), "") or type(error).__name__
+
+
+def counted(number: int, noun: str) -> str:
+    """Write a number with its noun, in the plural where it needs one: `1 task`, `2,000 tasks`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def printable(text: str) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from envharness.core.messages import counted
 from envharness.report.markup import Html, join, tag
 from envharness.report.numbers import Figures, FlawCount
-from envharness.report.text import counted, cut, visible_line, words
+from envharness.report.text import cut, visible_line, words
 from envharness.report.weaknesses import Weakness
 
 NAME_LIMIT = 80
@@ -20,13 +21,13 @@ def flaw_section(figures: Figures, weaknesses: Sequence[Weakness]) -> Html:
         "section",
         tag("h2", "Weaknesses found"),
         tag("p", looked if figures.flaws else "No task was diagnosed.", class_="legend"),
-        _table(figures) if figures.flaws else None,
+        _table(figures) if any(flaw.tasks or flaw.accepted for flaw in figures.flaws) else None,
         _declared(figures, weaknesses) if weaknesses else None,
     )
 
 
 def _table(figures: Figures) -> Html:
-    heads = ("weakness", "diagnosed in", "accepted", "mean strength")
+    heads = ("weakness", "diagnosed in", "accepted against it", "mean strength")
     most = max(flaw.tasks for flaw in figures.flaws)
     return tag(
         "div",
@@ -49,7 +50,7 @@ def _row(flaw: FlawCount, most: int) -> Html:
         tag("td", meter, counted(flaw.tasks, "task")),
         tag("td", str(flaw.accepted)),
         tag("td", f"{flaw.mean_score:.2f}"),
-        class_="" if flaw.tasks else "muted",
+        class_="" if flaw.tasks or flaw.accepted else "muted",
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import comb, sqrt
 
 from envharness.rigger.records import Measurement, Round, TaskResult
@@ -56,7 +58,7 @@ class FlawCount:
     tasks: int
     """Tasks diagnosed with it."""
     accepted: int
-    """Those of them where a component was accepted."""
+    """Tasks whose accepted component answers it, whatever their diagnosis names."""
     mean_score: float
     """Mean strength over the tasks where it was looked for, 0 to 1."""
 
@@ -110,6 +112,24 @@ def accepted_round(result: TaskResult) -> Round | None:
     return next((entry for entry in result.rounds if entry.decision == "accept"), None)
 
 
+def weakness_of(result: TaskResult) -> str:
+    """Return the flaw that the accepted component answers, or what the baseline shows where none was accepted.
+
+    Where the designer did not say what its component answers, it is what it was written on. `none` where nothing stands
+    out, empty where the task was not diagnosed.
+    """
+    accepted = accepted_round(result)
+    if accepted and accepted.candidate.answers:
+        return accepted.candidate.answers
+    written_on = accepted.diagnosis if accepted and accepted.diagnosis else result.diagnosis
+    return written_on.flaw if written_on else ""
+
+
+def by_round(result: TaskResult) -> list[list[Round]]:
+    """Return the candidates of a task round by round. Those before the last of a round failed a free check, unpaid."""
+    return [list(tries) for _, tries in groupby(result.rounds, key=lambda entry: entry.number)]
+
+
 def deciding_measurement(result: TaskResult) -> Measurement:
     """Return the batch that decided about the task: the accepted round's, or the baseline."""
     accepted = accepted_round(result)
@@ -157,22 +177,23 @@ def summarise(results: Sequence[TaskResult], band: Band) -> Figures:
 
 
 def count_flaws(results: Sequence[TaskResult]) -> tuple[FlawCount, ...]:
-    """Count every flaw that was looked for, found or not: by tasks, then by mean score, then by name."""
-    diagnoses = [(result, result.diagnosis) for result in results if result.diagnosis is not None]
-    names = {flaw for _, diagnosis in diagnoses for flaw in (*diagnosis.scores, diagnosis.flaw)} - {"none", ""}
+    """Count every flaw looked for, found or not: by tasks diagnosed, by tasks accepted, by mean score, by name."""
+    diagnoses = [result.diagnosis for result in results if result.diagnosis is not None]
+    answered = Counter(weakness_of(result) for result in results if result.status == "accepted")
+    looked_for = {flaw for diagnosis in diagnoses for flaw in (*diagnosis.scores, diagnosis.flaw)}
+    names = (looked_for | set(answered)) - {"none", ""}
     counts: list[FlawCount] = []
     for name in names:
-        having = [result for result, diagnosis in diagnoses if diagnosis.flaw == name]
-        scores = [diagnosis.scores[name] for _, diagnosis in diagnoses if name in diagnosis.scores]
+        scores = [diagnosis.scores[name] for diagnosis in diagnoses if name in diagnosis.scores]
         counts.append(
             FlawCount(
                 flaw=name,
-                tasks=len(having),
-                accepted=sum(result.status == "accepted" for result in having),
+                tasks=sum(diagnosis.flaw == name for diagnosis in diagnoses),
+                accepted=answered[name],
                 mean_score=sum(scores) / len(scores) if scores else 0.0,
             )
         )
-    return tuple(sorted(counts, key=lambda count: (-count.tasks, -count.mean_score, count.flaw)))
+    return tuple(sorted(counts, key=lambda count: (-count.tasks, -count.accepted, -count.mean_score, count.flaw)))
 
 
 def _share(batches: Sequence[Measurement | None], band: Band) -> Share:

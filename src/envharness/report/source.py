@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
 from pygments import highlight  # pyright: ignore[reportUnknownVariableType]  pygments types its lexer argument loosely
 from pygments.formatters import HtmlFormatter
 from pygments.lexers.python import PythonLexer
 
 from envharness.core.types import Action
 from envharness.report.markup import Html, escape, tag
-from envharness.report.text import cut, visible
+from envharness.report.text import cut, visible, words
+from envharness.rigger.records import Candidate
 
 SOURCE_LIMIT = 20_000
 LINE_LIMIT = 400
 CALL_LIMIT = 300
+_ACTIONS = TypeAdapter(list[Action], config={"strict": True})
 
 
 def python_source(source: str) -> Html:
@@ -27,6 +32,25 @@ def python_source(source: str) -> Html:
 def call_text(action: Action, limit: int = CALL_LIMIT) -> str:
     """Write an action as a call, cut to `limit` characters. Nothing is made visible yet."""
     return cut(str(action), limit)
+
+
+def value_text(value: JsonValue) -> str:
+    """Write a component's parameter for a reader: actions as calls, text as it is, all else as JSON."""
+    if isinstance(value, str):
+        return value
+    try:
+        return "; ".join(map(call_text, _ACTIONS.validate_python(value)))
+    except ValidationError:
+        return json.dumps(value, ensure_ascii=False)
+
+
+def outline(candidate: Candidate) -> str:
+    """Say in one line what a candidate is: where it comes from, how strong it is, what it answers and is made of."""
+    facts = [f"template {candidate.template}" if candidate.template else ""]
+    facts.append("" if candidate.magnitude is None else f"magnitude {candidate.magnitude:.3g}")
+    facts.append("" if candidate.answers in {"", "none"} else f"answers {words(candidate.answers)}")
+    facts += [f"{key} = {value_text(value)}" for key, value in candidate.parameters.items()]
+    return " · ".join(cut(fact, CALL_LIMIT) for fact in facts if fact)
 
 
 def call(action: Action | None) -> Html:

@@ -10,8 +10,8 @@ from envharness.core.trace import Episode
 from envharness.report.failures import failure_list, failure_section
 from envharness.report.figures import rate_strip, rate_text
 from envharness.report.markup import Html, join, tag
-from envharness.report.numbers import Band, accepted_round, deciding_measurement
-from envharness.report.source import action_list, python_source
+from envharness.report.numbers import Band, accepted_round, by_round, deciding_measurement, weakness_of
+from envharness.report.source import action_list, outline, python_source
 from envharness.report.text import cut, visible_line, words
 from envharness.report.trajectory import Caps, choose_pair, comparison
 from envharness.rigger.records import Candidate, Diagnosis, Measurement, Round, TaskResult
@@ -58,7 +58,7 @@ def task_section(result: TaskResult, number: int, page: TaskPage) -> Html:
 def _line(result: TaskResult, band: Band) -> Html:
     after = deciding_measurement(result)
     fresh = f", fresh {rate_text(result.remeasured)}" if result.remeasured else ""
-    flaw = result.diagnosis.flaw if result.diagnosis and result.diagnosis.flaw != "none" else ""
+    flaw = "" if weakness_of(result) == "none" else weakness_of(result)
     return tag(
         "summary",
         tag("span", visible_line(result.task, NAME_LIMIT), class_="name"),
@@ -78,7 +78,7 @@ def _diagnosis(diagnosis: Diagnosis | None) -> Html | None:
         evidence.append(tag("li", f"{gone} more", class_="muted"))
     return tag(
         "section",
-        tag("h4", "Diagnosis"),
+        tag("h4", "Diagnosis of the baseline"),
         tag(
             "p",
             tag("span", words(cut(diagnosis.flaw, NAME_LIMIT)), class_="chip"),
@@ -130,13 +130,50 @@ def _measurement_row(name: str, measured: Measurement) -> Html:
 def _rounds(result: TaskResult) -> Html | None:
     if not result.rounds:
         return None
-    return tag("section", tag("h4", "Rounds"), [_round(entry) for entry in result.rounds])
+    return tag("section", tag("h4", "Rounds"), [_round(tries[-1], tries[:-1]) for tries in by_round(result)])
 
 
-def _round(entry: Round) -> Html:
-    """Show one round; the accepted one lies open."""
-    measured, rationale = entry.measured, entry.candidate.rationale
+def _round(entry: Round, unpaid: Sequence[Round]) -> Html:
+    """Show a round by its last candidate, and those that failed a free check before it; the accepted one lies open."""
+    tries = f" · after {len(unpaid)} unpaid {'try' if len(unpaid) == 1 else 'tries'}" if unpaid else ""
+    return tag(
+        "details",
+        tag(
+            "summary",
+            tag("span", f"Round {entry.number}"),
+            tag("span", entry.decision, class_=f"badge {DECISION_STYLE[entry.decision]}"),
+            tag("span", f"{_outcome(entry)}{tries}", class_="muted"),
+        ),
+        tag(
+            "div",
+            _content(entry),
+            tag("h6", "Unpaid tries before it") if unpaid else None,
+            [_unpaid_try(earlier, number) for number, earlier in enumerate(unpaid, 1)],
+            class_="body",
+        ),
+        class_="round",
+        open=entry.decision == "accept",
+    )
+
+
+def _unpaid_try(entry: Round, number: int) -> Html:
+    return tag(
+        "details",
+        tag("summary", tag("span", f"Try {number}"), tag("span", _outcome(entry), class_="muted")),
+        tag("div", _content(entry), class_="body"),
+        class_="round",
+    )
+
+
+def _outcome(entry: Round) -> str:
+    measured = entry.measured
     outcome = f"{measured.successes} of {measured.valid} won" if measured else "no rollout paid for"
+    return f"{outcome} · {words(cut(entry.verdict, NAME_LIMIT))}" if entry.verdict else outcome
+
+
+def _content(entry: Round) -> Html:
+    """Show a candidate, why it was written, its free checks and what the designer was told about it."""
+    rationale = entry.candidate.rationale
     checks = [
         tag(
             "li",
@@ -146,32 +183,15 @@ def _round(entry: Round) -> Html:
         )
         for check in entry.checks
     ]
-    return tag(
-        "details",
-        tag(
-            "summary",
-            tag("span", f"Round {entry.number}"),
-            tag("span", entry.decision, class_=f"badge {DECISION_STYLE[entry.decision]}"),
-            tag(
-                "span",
-                f"{outcome} · {words(cut(entry.verdict, NAME_LIMIT))}" if entry.verdict else outcome,
-                class_="muted",
-            ),
-        ),
-        tag(
-            "div",
-            _written_on(entry),
-            tag("p", cut(rationale, PROSE_LIMIT), class_="prose") if rationale else None,
-            _candidate(entry.candidate),
-            tag("h6", "Free checks") if checks else None,
-            tag("ul", checks, class_="checks") if checks else None,
-            tag("h6", "Feedback") if entry.feedback else None,
-            tag("p", cut(entry.feedback, PROSE_LIMIT), class_="prose") if entry.feedback else None,
-            failure_section(entry),
-            class_="body",
-        ),
-        class_="round",
-        open=entry.decision == "accept",
+    return join(
+        _written_on(entry),
+        tag("p", cut(rationale, PROSE_LIMIT), class_="prose") if rationale else None,
+        _candidate(entry.candidate),
+        tag("h6", "Free checks") if checks else None,
+        tag("ul", checks, class_="checks") if checks else None,
+        tag("h6", "Feedback") if entry.feedback else None,
+        tag("p", cut(entry.feedback, PROSE_LIMIT), class_="prose") if entry.feedback else None,
+        failure_section(entry),
     )
 
 
@@ -181,15 +201,10 @@ def _written_on(entry: Round) -> Html | None:
 
 
 def _candidate(candidate: Candidate) -> Html:
-    facts: list[str] = []
-    if candidate.template:
-        facts.append(f"template {cut(candidate.template, NAME_LIMIT)}")
-    if candidate.magnitude is not None:
-        facts.append(f"magnitude {candidate.magnitude:.3g}")
-    facts += [cut(f"{key} = {value}", NAME_LIMIT) for key, value in candidate.parameters.items()]
+    facts = outline(candidate)
     stage, contract = candidate.in_env_actions, candidate.contract_source
     return join(
-        tag("p", cut(" · ".join(facts), PROSE_LIMIT), class_="facts") if facts else None,
+        tag("p", cut(facts, PROSE_LIMIT), class_="facts") if facts else None,
         join(tag("h6", "Stage actions"), action_list(stage)) if stage else None,
         join(tag("h6", "Contract"), python_source(contract)) if contract else None,
         None if stage or contract else tag("p", "Changes nothing: the identity.", class_="muted"),

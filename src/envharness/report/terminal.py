@@ -11,12 +11,13 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from envharness.core.messages import counted
 from envharness.core.trace import Episode, TraceStep
 from envharness.report.figures import rate_text
-from envharness.report.numbers import Band, Figures, Share, deciding_measurement
+from envharness.report.numbers import Band, Figures, Share, accepted_round, by_round, deciding_measurement, weakness_of
 from envharness.report.run import Run, load_run
-from envharness.report.source import call_text
-from envharness.report.text import counted, cut, duration, percent, visible, visible_line, words
+from envharness.report.source import call_text, outline
+from envharness.report.text import cut, duration, percent, visible, visible_line, words
 from envharness.report.weaknesses import Weakness, declared_weaknesses
 from envharness.rigger.records import NULL_DESIGNER, Round, TaskResult
 from envharness.store.database import RunStore
@@ -89,13 +90,7 @@ def share_text(share: Share | None) -> str:
 
 def flaw_table(figures: Figures, declared: Sequence[Weakness] = ()) -> Group:
     """Tabulate the weaknesses looked for; beneath, in one line, which declared ones were found."""
-    table = Table(title="Weaknesses found", title_justify="left")
-    for head in ("weakness", "diagnosed in", "accepted", "mean strength"):
-        table.add_column(head)
-    for flaw in figures.flaws:
-        style = "" if flaw.tasks else "dim"
-        cells = (counted(flaw.tasks, "task"), str(flaw.accepted), f"{flaw.mean_score:.2f}")
-        table.add_row(line(words(flaw.flaw)), *cells, style=style)
+    table = _flaws_found(figures)
     if not declared:
         return Group(table)
     names = [flaw.flaw for flaw in figures.flaws if flaw.tasks]
@@ -106,6 +101,19 @@ def flaw_table(figures: Figures, declared: Sequence[Weakness] = ()) -> Group:
         paragraph(f"Of {len(declared)} weaknesses the policy declares, found: {', '.join(found) or 'none'};"),
         paragraph(f"not found: {', '.join(missed) or 'none'}."),
     )
+
+
+def _flaws_found(figures: Figures) -> RenderableType:
+    if not any(flaw.tasks or flaw.accepted for flaw in figures.flaws):
+        return Text("No weakness stood out on any task." if figures.flaws else "No task was diagnosed.")
+    table = Table(title="Weaknesses found", title_justify="left")
+    for head in ("weakness", "diagnosed in", "accepted against it", "mean strength"):
+        table.add_column(head)
+    for flaw in figures.flaws:
+        style = "" if flaw.tasks or flaw.accepted else "dim"
+        cells = (counted(flaw.tasks, "task"), str(flaw.accepted), f"{flaw.mean_score:.2f}")
+        table.add_row(line(words(flaw.flaw)), *cells, style=style)
+    return table
 
 
 def task_table(run: Run) -> Table:
@@ -122,8 +130,8 @@ def task_table(run: Run) -> Table:
             rate_text(result.baseline),
             rate_text(deciding_measurement(result)),
             rate_text(result.remeasured) if result.remeasured else "-",
-            line(words(result.diagnosis.flaw)) if result.diagnosis else "-",
-            str(len(result.rounds)),
+            line(words(weakness_of(result))) if weakness_of(result) else "-",
+            str(len(by_round(result))),
         )
     return table
 
@@ -136,7 +144,7 @@ def common_folder(names: Sequence[str]) -> str:
 
 
 def task_detail(result: TaskResult, band: Band) -> Group:
-    """Show one task in full: diagnosis, rounds, component."""
+    """Show one task in full: diagnosis, rounds, and the source of the accepted component, or of the last one tried."""
     parts: list[RenderableType] = [
         line(result.task, "bold"),
         Text(words(result.status), style=_STYLES[result.status]),
@@ -148,23 +156,36 @@ def task_detail(result: TaskResult, band: Band) -> Group:
         held = "in" if band.holds(result.remeasured) else "outside"
         parts.append(Text(f"re-measured {rate_text(result.remeasured)}, {held} the band"))
     if result.diagnosis:
-        parts.append(paragraph(f"{words(result.diagnosis.flaw)} ({result.diagnosis.direction})", "bold"))
+        parts.append(line(f"Diagnosis: {words(result.diagnosis.flaw)} ({result.diagnosis.direction})", "bold"))
         parts.append(paragraph(result.diagnosis.text))
         parts += [Padding(line(item, limit=TEXT_LIMIT), (0, 0, 0, 2)) for item in result.diagnosis.evidence]
-    return Group(*parts, *(_round(entry) for entry in result.rounds))
+    in_full = accepted_round(result) or (result.rounds[-1] if result.rounds else None)
+    for tries in by_round(result):
+        parts += [_unpaid_try(entry, number) for number, entry in enumerate(tries[:-1], 1)]
+        parts.append(_round(tries[-1], in_full=tries[-1] is in_full))
+    return Group(*parts)
 
 
-def _round(entry: Round) -> Padding:
+def _unpaid_try(entry: Round, number: int) -> Padding:
+    """Show in one line a candidate that failed a free check, so that its round went on with another one."""
+    failed = next(
+        (f"check {words(check.id)} failed" for check in entry.checks if not check.passed), words(entry.verdict)
+    )
+    what = f"Round {entry.number}, unpaid try {number}: {outline(entry.candidate)}; {failed}"
+    return Padding(line(what, "dim", TEXT_LIMIT), (1, 0, 0, 2))
+
+
+def _round(entry: Round, *, in_full: bool) -> Padding:
     measured, candidate = entry.measured, entry.candidate
     won = f"{measured.successes} of {measured.valid} won" if measured else "no rollout paid for"
-    parts: list[RenderableType] = [
-        line(f"Round {entry.number}: {entry.decision}, {won}, {words(entry.verdict)}", "bold")
-    ]
+    head = f"Round {entry.number}: {entry.decision}, {won}, {words(entry.verdict)}"
+    parts: list[RenderableType] = [line(head, "bold"), line(outline(candidate), "dim", TEXT_LIMIT)]
     if candidate.rationale:
         parts.append(paragraph(candidate.rationale))
-    parts += [line(f"Stage: {call_text(action)}", limit=TEXT_LIMIT) for action in candidate.in_env_actions]
-    if candidate.contract_source:
-        parts.append(Syntax(visible(cut(candidate.contract_source, 20_000)), "python", word_wrap=True))
+    if in_full:
+        parts += [line(f"Stage: {call_text(action)}", limit=TEXT_LIMIT) for action in candidate.in_env_actions]
+        if candidate.contract_source:
+            parts.append(Syntax(visible(cut(candidate.contract_source, 20_000)), "python", word_wrap=True))
     parts += [
         line(f"check {words(check.id)} failed: {check.detail}", "red", TEXT_LIMIT)
         for check in entry.checks

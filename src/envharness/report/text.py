@@ -74,8 +74,3 @@ def percent(value: float) -> str:
 def words(identifier: str) -> str:
     """Write an identifier such as `in_band_already` as words."""
     return identifier.replace("_", " ")
-
-
-def counted(number: int, noun: str) -> str:
-    """Write a number with its noun, in the plural where it needs one: `1 task`, `2,000 tasks`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from envharness.core.messages import counted
 from envharness.core.trace import ComponentEvent, Episode, Exchange, StartRecord, TraceStep
 from envharness.report.markup import Child, Html, escape, join, tag
 from envharness.report.source import call
-from envharness.report.text import counted, cut, duration, words
+from envharness.report.text import cut, duration, words
 
 PAGE_CHARACTERS = 5_000_000
 """About how much of trajectories a page may hold, so that a browser still opens it."""

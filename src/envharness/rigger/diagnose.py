@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from envharness.core.messages import counted
 from envharness.core.trace import Episode
 from envharness.core.types import ToolSchema
 from envharness.rigger.flaws import FLAWS, Finding
@@ -43,13 +44,14 @@ def diagnose(
 
 
 def _text(flaw: str, findings: dict[str, Finding], measured: Measurement, direction: Direction) -> str:
-    won = f"The policy won {measured.successes} of {measured.valid} rollouts, in {measured.mean_steps:.1f} turns each."
+    rollouts = counted(measured.valid, "rollout")
+    won = f"The policy won {measured.successes} of {rollouts}, in {measured.mean_steps:.1f} turns each."
     meanings = {known.name: known.meaning for known in FLAWS}
     if flaw == "none":
         seen = "No weakness stands out in its trajectories."
     else:
-        shows = len(findings[flaw].evidence)
-        seen = f"Its trajectories show that {meanings[flaw]} (strength {findings[flaw].score:.2f}, {shows} places)."
+        shows = counted(len(findings[flaw].evidence), "place")
+        seen = f"Its trajectories show that {meanings[flaw]} (strength {findings[flaw].score:.2f}, {shows})."
     goal = {
         "harden": "The task is too forgiving: put an obstacle where this habit carries the win.",
         "scaffold": "The task is too hard: take an early part of it away, or tell what the policy does not see.",

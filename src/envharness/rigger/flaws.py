@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from envharness.core.canonical import canonical_json
+from envharness.core.messages import counted
 from envharness.core.trace import Episode, TraceStep
-from envharness.core.types import JsonDict, ToolSchema
+from envharness.core.types import ToolSchema
 from envharness.rigger.patterns import actions_of, effective, signature, usage
+from envharness.rigger.places import place, telling_numbers
 
 LONG_TEXT = 300
 """Characters; below it there is no first part to speak of."""
@@ -53,7 +55,7 @@ def leans_on_action(episodes: Sequence[Episode], tools: Sequence[ToolSchema]) ->
         return Finding(0.0)
     pattern, count = narrow[0]
     evidence = [
-        _where(episode, hits[0], hits[-1], f"{len(hits)} of {len(episode.steps)} turns are {pattern}")
+        _where(episode, hits[0], hits[-1], f"{pattern} in {len(hits)} of {counted(len(episode.steps), 'turn')}")
         for episode in episodes
         if (hits := [s.step for s in episode.steps if s.action is not None and pattern.matches(s.action)])
     ]
@@ -63,10 +65,11 @@ def leans_on_action(episodes: Sequence[Episode], tools: Sequence[ToolSchema]) ->
 def fixed_opening(episodes: Sequence[Episode], tools: Sequence[ToolSchema]) -> Finding:
     """Every rollout begins with the same action: one plan, never another."""
     del tools
-    openings = [signature(e.steps[0].action) for e in episodes if e.steps and e.steps[0].action is not None]
+    openings = [e.steps[0].action for e in episodes if e.steps and e.steps[0].action is not None]
     if len(openings) < 2:  # noqa: PLR2004  one opening repeats nothing
         return Finding(0.0)
-    opening, count = Counter(openings).most_common(1)[0]
+    [(most, count)] = Counter(map(signature, openings)).most_common(1)
+    opening = next(action for action in openings if signature(action) == most)
     score = (count - 1) / (len(openings) - 1)
     return Finding(score, [f"{count} of {len(openings)} rollouts, step 0: {opening}"] if count > 1 else [])
 
@@ -81,7 +84,7 @@ def repeats_actions(episodes: Sequence[Episode], tools: Sequence[ToolSchema]) ->
         for before, after in _pairs(episode):
             if before.action and after.action and not effective(before) and before.action == after.action:
                 repeats += 1
-                evidence.append(_where(episode, before.step, after.step, f"{signature(after.action)} again"))
+                evidence.append(_where(episode, before.step, after.step, f"{after.action} again"))
     return Finding(min(1.0, 4 * _share(repeats, turns)), evidence)
 
 
@@ -100,20 +103,24 @@ def ignores_refusals(episodes: Sequence[Episode], tools: Sequence[ToolSchema]) -
 def revisits_states(episodes: Sequence[Episode], tools: Sequence[ToolSchema]) -> Finding:
     """Comes back to a state it has been in: progress undone, or walking in circles."""
     del tools
+    telling = telling_numbers(episodes)
     evidence: list[str] = []
     turns = 0
     for episode in episodes:
         seen: dict[str, int] = {}
+        here = ""
+        if episode.start is not None and episode.start.state is not None:
+            here = canonical_json(place(episode.start.state, telling))
+            seen[here] = 0
         for step in episode.steps:
             if step.state is None or not effective(step):
                 continue
             turns += 1
-            # Counters would make every state new, so top-level numbers are left out.
-            core: JsonDict = {key: value for key, value in step.state.items() if isinstance(value, (str, list, dict))}
-            place = canonical_json(core)
-            if place in seen:
-                evidence.append(_where(episode, seen[place], step.step, "back in the same state"))
-            seen[place] = step.step
+            before, here = here, canonical_json(place(step.state, telling))
+            # Only what was left can be come back to: to stay where one is, is no circle.
+            if here in seen and here != before:
+                evidence.append(_where(episode, seen[here], step.step, "back in the same state"))
+            seen[here] = step.step
     return Finding(min(1.0, 2 * _share(len(evidence), turns)), evidence)
 
 
@@ -134,7 +141,7 @@ def runs_out_of_steps(episodes: Sequence[Episode], tools: Sequence[ToolSchema]) 
     """Loses by using up its turns."""
     del tools
     hits = [e for e in episodes if e.valid and not e.success and e.outcome.reason == "out_of_steps"]
-    evidence = [f"rollout {e.index}: out of steps after {len(e.steps)} turns" for e in hits]
+    evidence = [f"rollout {e.index}: out of steps after {counted(len(e.steps), 'turn')}" for e in hits]
     return Finding(_share(len(hits), len(episodes)), evidence)
 
 

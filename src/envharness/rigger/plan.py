@@ -129,10 +129,12 @@ class TaskPlanner:
                     "accepted_round": number,
                 }
                 return self._concluded(result, evidence).model_copy(update=update)
-        undecided = sum(entry.verdict == "incomplete" for entry in evidence.rounds)
+        undecided = len({entry.number for entry in evidence.rounds if entry.verdict == "incomplete"})
         reason = stop.reason
         if undecided:
-            reason = f"{undecided} rounds are incomplete because rollouts failed on the machinery's side; {reason}"
+            reason = (
+                f"{counted(undecided, 'round')} incomplete because rollouts failed on the machinery's side; {reason}"
+            )
         status = "invalid" if undecided or stop.invalid else "rejected"
         return self._concluded(result, evidence).model_copy(update={"status": status, "reason": reason})
 

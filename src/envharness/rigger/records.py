@@ -110,6 +110,9 @@ class Candidate(BaseModel):
     magnitude: float | None = None
     """How strong it is, 0 (none) to 1 (most); None where it has no magnitude."""
     parameters: dict[str, JsonValue] = Field(default_factory=dict)
+    answers: str = ""
+    """The flaw it answers; `none` where it answers none that stands out. Empty where the designer does not say: then it
+    is that of the diagnosis it was written on."""
     rationale: str = ""
     """Why this should move the success rate into the band."""
 

@@ -44,7 +44,7 @@ def environment_cause(error: Exception) -> InvalidCause:
     return "environment_error"
 
 
-def policy_cause(error: Exception) -> InvalidCause:
+def policy_cause(error: BaseException) -> InvalidCause:
     """Return why an exception from the policy makes the episode invalid."""
     return "provider_refused" if isinstance(error, ProviderRefusedError) else "policy_error"
 

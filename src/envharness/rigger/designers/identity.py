@@ -12,4 +12,6 @@ class IdentityDesigner:
     def propose(self, evidence: Evidence) -> Candidate:
         """Return the empty candidate."""
         del evidence
-        return Candidate(template="identity", rationale="Changes nothing: measures what luck and retries accept.")
+        return Candidate(
+            template="identity", answers="none", rationale="Changes nothing: measures what luck and retries accept."
+        )

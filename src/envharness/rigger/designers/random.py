@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from envharness.core.seeding import stream
 from envharness.rigger.designers.base import Evidence
-from envharness.rigger.designers.template import choose_templates, usable
+from envharness.rigger.designers.template import choose_templates, make, usable
 from envharness.rigger.records import Candidate
 
 DRAWS = 32
@@ -24,7 +24,7 @@ class RandomDesigner:
         random = stream(evidence.seed, "random designer", len(evidence.rounds))
         templates = usable(self._library, evidence)
         for _ in range(DRAWS if templates else 0):
-            candidate = random.choice(templates).build(evidence, random.random())
+            candidate = make(random.choice(templates), evidence, random.random())
             if candidate is not None:
                 return candidate
         return None

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from envharness.core.errors import ConfigError
 from envharness.rigger.designers.base import Evidence
+from envharness.rigger.diagnose import STANDS_OUT
 from envharness.rigger.records import Candidate, Diagnosis, Round
 from envharness.rigger.search import Response, next_magnitude
 from envharness.rigger.templates import LIBRARY, Template
@@ -74,6 +75,18 @@ def appeal(template: Template, diagnosis: Diagnosis) -> float:
     return template.appeal + max(shown, default=0.0) + named
 
 
+def answered(template: Template, diagnosis: Diagnosis) -> str:
+    """Return the flaw that a template answers: of its flaws, the one that shows most; `none` where none stands out."""
+    shown = [flaw for flaw in template.flaws if diagnosis.scores.get(flaw, 0.0) >= STANDS_OUT]
+    return max(shown, key=lambda flaw: (diagnosis.scores[flaw], flaw == diagnosis.flaw), default="none")
+
+
+def make(template: Template, evidence: Evidence, magnitude: float) -> Candidate | None:
+    """Return a candidate that says which flaw it answers, or None where the template finds nothing to work with."""
+    candidate = template.build(evidence, magnitude)
+    return candidate and candidate.model_copy(update={"answers": answered(template, evidence.diagnosis)})
+
+
 def _refined(template: Template, evidence: Evidence, last: Round) -> Candidate | None:
     """Return the same type at another magnitude, or None where the type is to be given up."""
     failed = next((check.id for check in last.checks if not check.passed), None)
@@ -93,7 +106,7 @@ def _at_next_magnitude(template: Template, evidence: Evidence) -> Candidate | No
         rising=template.direction == "scaffold",
         first=template.first,
     )
-    return None if magnitude is None else template.build(evidence, magnitude)
+    return None if magnitude is None else make(template, evidence, magnitude)
 
 
 def responses(template: Template, evidence: Evidence) -> list[Response]:
@@ -116,7 +129,7 @@ def responses(template: Template, evidence: Evidence) -> list[Response]:
 
 def _first_of(templates: Iterable[Template], evidence: Evidence) -> Candidate | None:
     """Return the first candidate that any of the templates can make."""
-    made = (template.build(evidence, template.first) for template in templates)
+    made = (make(template, evidence, template.first) for template in templates)
     return next((candidate for candidate in made if candidate is not None), None)
 
 

@@ -63,9 +63,10 @@ MATCHES = dedent('''\
 CORE = dedent('''\
     def core(env_state):
         """The state without its counters, so that coming back to a place, or not leaving it, is noticed."""
-        return {key: env_state[key] for key in env_state if isinstance(env_state[key], (str, bool, list, dict))}
+        kept = [key for key in env_state if key in TELLING or isinstance(env_state[key], (str, bool, list, dict))]
+        return {key: env_state[key] for key in kept}
     ''')
-"""Source that reduces a state to what does not count turns."""
+"""Source that reduces a state to what does not count turns; it wants TELLING, the numbers that are no counters."""
 
 
 def source(text: str, /, *parts: str, **values: Any) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from envharness.core.messages import counted
 from envharness.rigger.designers.base import Evidence
-from envharness.rigger.patterns import ActionPattern, effective_actions, signature, usage
+from envharness.rigger.patterns import ActionPattern, actions_of, effective_actions, signature, usage
 from envharness.rigger.records import Candidate
 from envharness.rigger.templates.base import HITS, MATCHES, SIGNATURE, Template, key_of, source
 
@@ -24,6 +25,12 @@ def leaned_on(evidence: Evidence) -> ActionPattern | None:
     counted = usage(evidence.baseline, evidence.tools)
     narrow = next((pattern for pattern, _ in counted if pattern.argument), None)
     return narrow or next((pattern for pattern, _ in counted), None)
+
+
+def share_of_calls(evidence: Evidence, pattern: ActionPattern) -> str:
+    """Say how many of the recorded calls are of a kind: `12 of 15 calls as mix(how=stir...)`."""
+    calls = actions_of(evidence.baseline)
+    return f"{sum(map(pattern.matches, calls))} of {counted(len(calls), 'call')} as {pattern}"
 
 
 def spared_calls(evidence: Evidence) -> list[str]:
@@ -72,8 +79,9 @@ def build(evidence: Evidence, magnitude: float) -> Candidate | None:
         template="block_calls",
         magnitude=magnitude,
         rationale=(
-            f"The policy leans on {pattern}. A fixed share of {magnitude:.0%} of these calls is refused, a known way "
-            "to win stays open: it has to find it."
+            f"The policy makes {share_of_calls(evidence, pattern)}. A fixed share of {magnitude:.0%} of these calls is "
+            f"refused; {'a known way to win stays open, and' if spared else 'where another way is left,'} the policy "
+            "has to find it."
         ),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from envharness.core.messages import counted
 from envharness.core.types import Action
 from envharness.rigger.designers.base import Evidence
 from envharness.rigger.observe import spell_all
@@ -42,8 +43,8 @@ def build(evidence: Evidence, magnitude: float) -> Candidate | None:
         template="detour",
         magnitude=magnitude,
         rationale=(
-            f"The episode starts after {len(chosen)} actions that the policy itself has taken and that lead away from "
-            f"the shortest known win ({spell_all(chosen)}): it has to notice and to take them back."
+            f"The episode starts after {counted(len(chosen), 'action')} that the policy itself has begun with and that "
+            f"the shortest known win does not begin with ({spell_all(chosen)}): it has to find its way from there."
         ),
     )
 

@@ -56,7 +56,10 @@ def build(evidence: Evidence, magnitude: float) -> Candidate | None:
         contract_source=text,
         template="guard_ending",
         magnitude=magnitude,
-        rationale=f"Lost rollouts end with {ending}. {magnitude:.0%} of its first tries are refused, so it goes on.",
+        rationale=(
+            f"No recorded win ends with {ending}, some losses do. {magnitude:.0%} of its first tries are refused, so "
+            "that the policy goes on."
+        ),
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from envharness.core.messages import counted
 from envharness.core.types import Action
 from envharness.rigger.designers.base import Evidence
 from envharness.rigger.patterns import signature, spell
+from envharness.rigger.places import telling_numbers
 from envharness.rigger.records import Candidate
 from envharness.rigger.templates.base import CORE, HITS, SIGNATURE, Template, key_of, source
 
@@ -36,10 +38,13 @@ class _Contract(Contract):
 '''
 
 
-def hint_source(plan: tuple[Action, ...], share: float, key: str) -> str:
-    """Return a Contract that tells the actions of `plan` on `share` of the turns."""
+def hint_source(plan: tuple[Action, ...], share: float, key: str, telling: list[str]) -> str:
+    """Return a Contract that tells the actions of `plan` on `share` of the turns.
+
+    `telling` names the numbers of the state that are no counters.
+    """
     steps = [(signature(action), spell(action)) for action in plan]
-    return source(_CLASS, HITS, CORE, SIGNATURE, key=key, share=round(share, 4), plan=steps)
+    return source(_CLASS, HITS, CORE, SIGNATURE, key=key, share=round(share, 4), telling=telling, plan=steps)
 
 
 def build(evidence: Evidence, magnitude: float) -> Candidate | None:
@@ -48,12 +53,12 @@ def build(evidence: Evidence, magnitude: float) -> Candidate | None:
         return None
     plan = evidence.wins[0]
     return Candidate(
-        contract_source=hint_source(plan, magnitude, key_of(evidence, "hint")),
+        contract_source=hint_source(plan, magnitude, key_of(evidence, "hint"), telling_numbers(evidence.baseline)),
         template="hint",
         magnitude=magnitude,
         rationale=(
-            f"On a fixed {magnitude:.0%} of turns the screen names the next of the {len(plan)} actions of a known win; "
-            "the policy still has to act on it and to find the others."
+            f"On a fixed {magnitude:.0%} of turns the screen names the next action of a known win, which takes "
+            f"{counted(len(plan), 'action')}; the policy still has to act on it and to find what is not named."
         ),
     )
 

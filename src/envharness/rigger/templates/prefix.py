@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from envharness.rigger.designers.base import Evidence
+from envharness.rigger.places import telling_numbers
 from envharness.rigger.records import Candidate
 from envharness.rigger.templates.base import Template, key_of
 from envharness.rigger.templates.hint import hint_source
@@ -23,7 +24,10 @@ def build(evidence: Evidence, magnitude: float) -> Candidate | None:
     amount = magnitude * (len(plan) - 1)
     played = min(int(amount), len(plan) - 1)
     share = amount - played
-    contract = hint_source(plan[played:], share, key_of(evidence, "prefix")) if share >= SMALLEST_SHARE else ""
+    contract = ""
+    if share >= SMALLEST_SHARE:
+        telling = telling_numbers(evidence.baseline)
+        contract = hint_source(plan[played:], share, key_of(evidence, "prefix"), telling)
     if not played and not contract:
         return None
     return Candidate(
@@ -32,8 +36,8 @@ def build(evidence: Evidence, magnitude: float) -> Candidate | None:
         template="winning_prefix",
         magnitude=magnitude,
         rationale=(
-            f"{played} of the {len(plan)} actions of a known win are done before the policy starts, and the next ones "
-            f"are named on {share:.0%} of turns: what is left is the part it can learn on."
+            f"Actions of a known win done before the policy starts: {played} of {len(plan)}. The next ones are named "
+            f"on {share if contract else 0:.0%} of turns: what is left is the part it can learn on."
         ),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from envharness.rigger.designers.base import Evidence
 from envharness.rigger.records import Candidate
 from envharness.rigger.templates.base import HITS, MATCHES, Template, key_of, source
-from envharness.rigger.templates.block import leaned_on
+from envharness.rigger.templates.block import leaned_on, share_of_calls
 
 LONGEST_PAUSE = 6
 """Turns after which a call is possible again at the latest."""
@@ -49,7 +49,7 @@ def build(evidence: Evidence, magnitude: float) -> Candidate | None:
         template="ration_calls",
         magnitude=magnitude,
         rationale=(
-            f"The policy leans on {pattern}, which now pauses after each use for "
+            f"The policy makes {share_of_calls(evidence, pattern)}. This now pauses after each use for "
             f"{magnitude * LONGEST_PAUSE:.1f} turns on average: it has to space its uses or do without."
         ),
     )

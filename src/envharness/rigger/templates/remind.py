@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from envharness.rigger.designers.base import Evidence
+from envharness.rigger.places import telling_numbers
 from envharness.rigger.records import Candidate
-from envharness.rigger.templates.base import CORE, HITS, SIGNATURE, Template, key_of, source
+from envharness.rigger.templates.base import CORE, HITS, Template, key_of, source
 
 _TASK = '''
 class _Contract(Contract):
@@ -32,8 +33,8 @@ class _Contract(Contract):
     def modify_transition(self, action, response, env_state):
         before = env_state.extras.get("core")
         useless = env_state.extras.setdefault("useless", [])
-        if before == core(env_state) and signature(action) not in useless:
-            useless.append(signature(action))
+        if before == core(env_state) and str(action) not in useless:
+            useless.append(str(action))
         return response
 
     def filter_observation(self, observation, env_state):
@@ -55,7 +56,8 @@ def remind_task(evidence: Evidence, magnitude: float) -> Candidate:
 
 def remind_tried(evidence: Evidence, magnitude: float) -> Candidate:
     """List what changed nothing below `magnitude` of the screens."""
-    text = source(_TRIED, HITS, CORE, SIGNATURE, key=key_of(evidence, "remind_tried"), share=round(magnitude, 4))
+    telling = telling_numbers(evidence.baseline)
+    text = source(_TRIED, HITS, CORE, key=key_of(evidence, "remind_tried"), share=round(magnitude, 4), telling=telling)
     why = f"Below {magnitude:.0%} of screens stands which calls changed nothing, so they need not be tried again."
     return Candidate(contract_source=text, template="remind_tried", magnitude=magnitude, rationale=why)
 

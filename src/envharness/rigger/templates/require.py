@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from envharness.core.messages import counted
 from envharness.core.types import Action, ToolSchema
 from envharness.rigger.designers.base import Evidence
 from envharness.rigger.patterns import actions_of
@@ -40,6 +41,13 @@ def neglected_call(evidence: Evidence) -> Action | None:
     return Action(name=min(free, key=lambda tool: (used.count(tool.name), tool.name)).name)
 
 
+def _how_often(evidence: Evidence, tool: str) -> str:
+    used = [action.name for action in actions_of(evidence.baseline)]
+    if tool not in used:
+        return f"The policy never calls {tool}"
+    return f"The policy calls {tool} in {used.count(tool)} of {counted(len(used), 'turn')}"
+
+
 def _needs_nothing(tool: ToolSchema) -> bool:
     return not tool.parameters.get("required") and not _ENDS.search(f"{tool.name.replace('_', ' ')} {tool.description}")
 
@@ -63,7 +71,7 @@ def build(evidence: Evidence, magnitude: float) -> Candidate | None:
         magnitude=magnitude,
         parameters={"opens_with": [first.model_dump(mode="json")]},
         rationale=(
-            f"The policy hardly calls {first.name}. A fixed share of {magnitude:.0%} of its other calls now asks for "
+            f"{_how_often(evidence, first.name)}. A fixed share of {magnitude:.0%} of its other calls now asks for "
             "it first and says so: a policy that reads refusals gets through."
         ),
     )
