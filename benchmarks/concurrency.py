@@ -42,6 +42,7 @@ class AskingPolicy:
 def measure() -> dict[str, Figure]:
     """500 episodes of 10 turns on one worker, against a server with 1 s latency; the worker is warm."""
     with model_server(latency=LATENCY) as url:
+        before = _children_cpu()
         jobs = [_job(url, number) for number in range(EPISODES + 1)]
         with make_engine("pool", workers=1, episodes_per_worker=EPISODES) as engine:
             for _ in engine.run([jobs[0].model_copy(update={"limits": Limits(max_steps=1)})]):
@@ -49,13 +50,22 @@ def measure() -> dict[str, Figure]:
             began = perf_counter()
             valid = sum(episode.valid and len(episode.steps) == TURNS for _, episode in engine.run(jobs[1:]))
             seconds = perf_counter() - began
+        # The server is still running, so the worker alone has been added.
+        cpu = _children_cpu() - before
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     assert valid == EPISODES, f"only {valid} of {EPISODES} episodes are complete"
     return {
         "concurrency_share_of_ideal": at_least(TURNS * LATENCY / seconds, "", 0.8),
         "concurrency_turns_a_second": Figure(EPISODES * TURNS / seconds, "turns/s"),
+        # What the share asks of one core; steadier than the share itself where others use the machine.
+        "concurrency_worker_cpu_ms_a_turn": at_most(cpu / EPISODES / TURNS * 1e3, "ms", 1e3 / (0.8 * EPISODES)),
         "concurrency_peak_memory": at_most(peak / 2**30, "GiB", 1.0),
     }
+
+
+def _children_cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _job(url: str, number: int) -> RolloutJob:

@@ -40,7 +40,7 @@ def test_a_file_and_flags_that_override_it(tmp_path: Path) -> None:
         ),
         (
             GOOD + "engine:\n  colour: red\n",
-            r"line 7, key 'engine\.colour': unknown key \(allowed: backend, retries, workers\)",
+            r"line 7, key 'engine\.colour': unknown key \(allowed: backend, episodes_per_worker, retries, workers\)",
         ),
         (GOOD + "rollouts: many\n", r"line 6, key 'rollouts': .*integer.*'many'"),
         (GOOD + "seed: 1\nseed: 2\n", r"line 7: key 'seed' is given twice"),

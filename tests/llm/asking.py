@@ -12,9 +12,11 @@ from envharness.llm.make import client_for
 class Asking:
     """Asks once a turn."""
 
-    def __init__(self, *, seed: int, url: str, retries: int = 0) -> None:
+    def __init__(self, *, seed: int, url: str, api_key: str | None = None, retries: int = 0) -> None:
         self._seed = seed
-        self._model = ModelConfig(model="m", endpoints=(Endpoint(base_url=url),), retries=retries, timeout_seconds=5)
+        self._model = ModelConfig(
+            model="m", endpoints=(Endpoint(base_url=url, api_key=api_key),), retries=retries, timeout_seconds=5
+        )
 
     async def act(self, turn: Turn) -> Decision:
         """Ask, then reset the numbers."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 
 import pytest
 from pydantic import ValidationError
@@ -11,7 +12,7 @@ from pydantic import ValidationError
 from envharness.core.errors import ConfigError, MalformedAnswerError
 from envharness.llm.chat import ChatClient, ChatRequest, Message
 from envharness.llm.config import Endpoint, ModelConfig, ScriptedAnswer, ScriptedCall
-from envharness.llm.make import client_for, require_usable
+from envharness.llm.make import client_for, make_client, require_usable
 from envharness.testing import fault_replies as replies
 from envharness.testing.fault_server import FaultServer
 
@@ -128,6 +129,6 @@ def test_a_script_that_is_too_short_says_so() -> None:
 
 
 def test_litellm_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "litellm", None)
     with pytest.raises(ConfigError, match=r"pip install 'envharness\[litellm\]'"):
-        require_usable(ModelConfig(client="litellm", model="bedrock/x"))
+        make_client(ModelConfig(client="litellm", model="bedrock/x"))

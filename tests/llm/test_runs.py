@@ -11,6 +11,7 @@ from envharness.cli.app import run as command
 from envharness.core.errors import BudgetExhaustedError, ProviderRefusedError
 from envharness.core.policy import PolicySpec
 from envharness.core.spec import StackSpec
+from envharness.core.types import JsonDict
 from envharness.core.usage import Usage
 from envharness.rigger.config import DesignerConfig, EnvironmentConfig, RigConfig
 from envharness.rigger.loop import rig
@@ -51,6 +52,31 @@ def carry_out(
         make_engine(backend, workers=1, retries=1) as engine,
     ):
         rig(plan, store=store, engine=engine, budget=budget, unsafe_hooks=True)
+
+
+CANARY = "sk-canary-7f3a9c"
+
+
+def test_a_key_ends_in_no_file_prompt_or_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CANARY_KEY", CANARY)
+    with FaultServer(lambda _, number: replies.answer() if number < 20 else replies.wrong_key(CANARY)) as server:
+        options: JsonDict = {"url": server.base_url, "api_key": "env:CANARY_KEY"}
+        policy = PolicySpec(id="llm.asking:Asking", options=options)
+        plan = two_tasks(server).model_copy(update={"policy": policy})
+        with pytest.raises(ProviderRefusedError) as raised:
+            carry_out(tmp_path, plan, backend="pool")
+        assert all(request.headers["authorization"] == f"Bearer {CANARY}" for request in server.requests)
+        assert CANARY not in str([request.body for request in server.requests])
+    with RunStore.read(tmp_path) as store:
+        content = store.export_canonical().decode()
+    assert "CANARY_KEY" in content, "the reference is part of the run"
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files
+    written = content + "".join(path.read_bytes().decode("latin-1") for path in files)
+    shown = capfd.readouterr()
+    assert CANARY not in written + str(raised.value) + shown.out + shown.err
 
 
 def refusing_after(good: int) -> Behaviour:
@@ -117,6 +143,21 @@ def test_a_spent_budget_pauses_and_a_larger_one_goes_on(tmp_path: Path, backend:
         assert ledger.total.calls == whole
         assert {task for _, task, _ in ledger} == set(plan.tasks if isinstance(plan.tasks, list) else [])
         assert dict(other.records(LEDGER))["policy"].keys() == {task for _, task, _ in ledger}
+
+
+def test_the_ledger_books_designers_by_role_and_task(tmp_path: Path) -> None:
+    with RunStore.open(tmp_path, config={}, command="rig") as store:
+        for key, task in (("a", "t1"), ("b", "t1"), ("c", "t2")):
+            usage: JsonDict = {"calls": 1, "prompt": 100, "completion": 20, "cost": 0.5}
+            store.put_record("model_call", key, {"role": "designer", "task": task, "answer": {"usage": usage}})
+        store.put_record("model_call", "d", {"role": "designer", "task": "t2", "answer": None})
+        ledger = read_ledger(store)
+    assert [(role, task, usage.prompt, usage.cost) for role, task, usage in ledger] == [
+        ("designer", "t1", 200, 1.0),
+        ("designer", "t2", 100, 0.5),
+    ]
+    assert ledger.by_role()["designer"] == ledger.total
+    assert Budget(money=1.5).exhausted_by(ledger.total)
 
 
 def test_money_is_a_budget_too() -> None:

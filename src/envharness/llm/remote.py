@@ -42,7 +42,6 @@ class RemoteClient(ABC):
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
         """Answer one request, after at most `retries` further attempts. Raises a ProviderError."""
-        jitter = stream(request.seed or 0, "retry", request.role, request.task, request.key)
         spent = Usage()
         tokens = _estimated_tokens(request, self.config)
         avoid: int | None = None
@@ -58,6 +57,7 @@ class RemoteClient(ABC):
                     return answer if not spent.calls else answer.model_copy(update={"usage": answer.usage + spent})
             if not failure.again or failures > self.config.retries or self._too_long(failure):
                 break
+            jitter = stream(request.seed or 0, "retry", request.role, request.task, request.key, failures)
             await self._wait(failure, backoff(failures, jitter), place.endpoint)
         raise _final(failure, failures)  # pyright: ignore[reportPossiblyUnboundVariable]  the range is never empty
 
