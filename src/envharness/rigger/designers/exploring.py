@@ -88,7 +88,7 @@ class ExploringDesigner(LanguageModelDesigner):
                 continue
             unusable = 0
             if move == "finish":
-                break
+                return stage, talk.say("assistant", _said(move))
             tried = [] if isinstance(move, str) else [*stage, move]
             shown, problem = yield from self._look(tried, talk.bench)
             if not problem:

@@ -56,7 +56,13 @@ class Talk:
     messages: tuple[Message, ...]
 
     def say(self, role: Literal["user", "assistant"], text: str) -> Talk:
-        """Return the conversation with one message more."""
+        """Return the conversation with this said; what one side says in a row is one message.
+
+        Many chat templates refuse two messages of one side.
+        """
+        *before, last = self.messages
+        if last.role == role:
+            return replace(self, messages=(*before, last.model_copy(update={"content": f"{last.content}\n\n{text}"})))
         return replace(self, messages=(*self.messages, Message(role=role, content=text)))
 
 
