@@ -41,7 +41,7 @@ def test_the_shortest_win_and_the_longest_loss_are_told_in_full() -> None:
     text = render_evidence(evidence(episodes), 12_000)
     assert "## In full: rollout 1, the shortest win" in text
     assert "## In full: rollout 2, the longest loss" in text
-    assert "step 8: mix(left='8'" in text
+    assert 'step 8: mix(left="8"' in text
     for index in range(5):
         assert re.search(rf"^rollout {index} \(", text, re.MULTILINE), "every rollout is told in outline"
 
@@ -97,7 +97,7 @@ def test_what_a_component_did_is_shown_beside_what_was_there() -> None:
     text = render_episode(episode([touched, blocked]), 2000)
     assert "shown: three things" in text
     assert "raw: three things and a key" in text
-    assert "reached the environment as: mix(left='1', how='shake'" in text
+    assert 'reached the environment as: mix(left="1", how="shake"' in text
     assert "rewrote_action in filter_action: shaken" in text
     assert "finish() [blocked]" in text
 

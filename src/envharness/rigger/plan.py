@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from envharness.core.errors import SpecError
+from envharness.core.messages import counted
 from envharness.core.spec import StackSpec
 from envharness.core.trace import Episode
 from envharness.core.types import Action
