@@ -69,6 +69,7 @@ def test_run_plays_episodes(capsys: pytest.CaptureFixture[str]) -> None:
     assert result == last_json(call(capsys, *arguments)[0])
 
 
+@pytest.mark.slow
 def test_rig_from_configuration_to_loaded_stack(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = config(tmp_path)
     out, err = call(capsys, "rig", "-c", path, "--json")
@@ -178,12 +179,14 @@ def test_capabilities_as_a_method_is_named(capsys: pytest.CaptureFixture[str]) -
     assert "@property" in err
 
 
+@pytest.mark.slow
 def test_a_run_in_which_nothing_was_measured_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = config(tmp_path, **{"policy: {id: solver}": "policy: {id: command, options: {command: [/no/such/program]}}"})
     _, err = call(capsys, "rig", "-c", path, code=5)
     assert "invalid, so nothing was measured" in " ".join(err.split())
 
 
+@pytest.mark.slow
 def test_a_demo_of_another_version_starts_afresh(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["demo", "--run-dir", tmp_path / "demo", "--tasks", 1, "--workers", 1, "--json"]
     call(capsys, *arguments)

@@ -22,6 +22,8 @@ from envharness.store.database import RunStore
 from envharness.testing import fault_replies as replies
 from envharness.testing.fault_server import Behaviour, FaultServer, SeenRequest
 
+pytestmark = pytest.mark.slow
+
 ONE_CALL = Usage(calls=1, prompt=10, completion=5)
 
 

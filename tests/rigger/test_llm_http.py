@@ -21,6 +21,8 @@ from envharness.testing.fault_server import FaultServer, SeenRequest
 from rigger.author import CANDIDATE, DIAGNOSIS
 from rigger.build import config
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("openai", reason="the llm extra is not installed")
 
 CANARY = "sk-canary-5b1f0e7a"

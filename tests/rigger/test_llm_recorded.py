@@ -17,6 +17,8 @@ from envharness.rollouts.engine import make_engine
 from envharness.rollouts.job import RolloutJob
 from envharness.store.database import RunStore
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "experiments" / "toy24-llm-designer.yaml"
 FRESH = 40

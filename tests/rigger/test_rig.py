@@ -25,6 +25,8 @@ from envharness.rollouts.job import RolloutJob
 from envharness.store.database import RunStore
 from rigger.build import config
 
+pytestmark = pytest.mark.slow
+
 TOY: dict[str, Any] = {
     "environment": EnvironmentConfig(id="toy24"),
     "tasks": TaskSelection(count=3, order="spread"),

@@ -23,6 +23,8 @@ from envharness.rollouts.job import RolloutJob
 from rollouts.hostile import WIN, job, kitchen, script
 from rollouts.processes import command_of, descendants, eventually, workers_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def no_process_left() -> Iterator[None]:

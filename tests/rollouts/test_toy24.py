@@ -14,6 +14,8 @@ from envharness.rollouts.episode import run_episode
 from envharness.rollouts.job import RolloutJob
 from envharness.store.database import RunStore
 
+pytestmark = pytest.mark.slow
+
 SOLVER = PolicySpec(id="solver", options={"shallow": 0.5})
 
 

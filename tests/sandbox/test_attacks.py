@@ -45,6 +45,7 @@ def naive() -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("attack", [a for a in ATTACKS if a.control is Control.NAIVE], ids=by_name)
+@pytest.mark.slow
 def test_without_a_process_boundary_the_attack_succeeds(attack: Attack, naive: dict[str, list[str]]) -> None:
     if not naive[attack.name] and attack.not_shown:
         pytest.skip(attack.not_shown)

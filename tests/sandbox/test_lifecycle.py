@@ -20,6 +20,8 @@ from envharness.core.types import Action, Blocked, EnvResponse, Observation
 from envharness.sandbox import HookLimits, HookSession, launcher, open_session, sandbox_support, stop_zygote
 from envharness.sandbox.guard import REQUIRED_LAYERS
 
+pytestmark = pytest.mark.slow
+
 ECHO = """
 class _Contract(Contract):
     def filter_action(self, action, env_state):

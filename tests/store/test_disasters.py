@@ -15,6 +15,8 @@ import pytest
 
 from envharness.store.database import RunStore
 
+pytestmark = pytest.mark.slow
+
 # Forks writers on demand, so that a kill costs no interpreter start. Each acknowledges on its own pipe.
 WRITERS = """
 import os, sys

@@ -17,6 +17,8 @@ from envharness.bridges.alfworld import engine as engines
 from envharness.bridges.alfworld.engine import Frame, GameEngine
 from envharness.bridges.alfworld.games import Game, GameLibrary
 
+pytestmark = pytest.mark.slow
+
 needs_plain_textworld = pytest.mark.skipif(
     sys.version_info >= (3, 13), reason="TextWorld 1.7 by itself does not run on Python 3.13: it writes to locals()"
 )
