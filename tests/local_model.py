@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from pydantic import JsonValue
+
+from presence import absent
 
 SERVER = Path(__file__).parents[1] / "scripts" / "local-model"
 
@@ -49,10 +50,7 @@ def local_model() -> Iterator[str]:
 def require_local_model() -> None:
     """Skip where a package is missing; in CI fail."""
     if missing := _missing():
-        reason = f"{missing} is not installed; run scripts/install-local-model"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
+        raise absent(f"{missing} is not installed; run scripts/install-local-model")
 
 
 def served(address: str, *, max_tokens: int = 96, **sampling: JsonValue) -> dict[str, JsonValue]:

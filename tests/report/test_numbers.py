@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envharness.report.numbers import Band, Share, by_round, count_rollouts, summarise, weakness_of, wilson
+from envharness.report.numbers import Band, Share, by_round, summarise, weakness_of, wilson
 from envharness.rigger.records import TaskResult
+from envharness.rigger.results import count_rollouts
 from report.build_run import measured, result
 
 BAND = Band(0.4, 0.6)

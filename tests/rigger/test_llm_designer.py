@@ -21,9 +21,9 @@ from envharness.llm.chat import ChatAnswer, ChatRequest
 from envharness.rigger.config import DesignerConfig, RigConfig
 from envharness.rigger.designers.base import build_designer
 from envharness.rigger.designers.llm import LanguageModelDesigner
-from envharness.rigger.loop import DESIGNER_MODEL, rig
+from envharness.rigger.loop import rig
 from envharness.rigger.records import RigSummary, TaskResult
-from envharness.rigger.results import load_results
+from envharness.rigger.results import DESIGNER_MODEL, load_results
 from envharness.rollouts.engine import make_engine
 from envharness.rollouts.ledger import MODEL_CALL
 from envharness.store.database import RunStore

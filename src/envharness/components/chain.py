@@ -19,8 +19,9 @@ from envharness.components.state_union import merged_schema, with_chain, without
 from envharness.components.tool_union import ToolClashes, ToolUnion
 from envharness.core.env import ActionableEnv
 from envharness.core.errors import LifecycleError, NotResumableError, SpecError
+from envharness.core.harness import Component
 from envharness.core.spec import ChainedNode, StackNode
-from envharness.core.trace import NULL_SINK, ComponentEvent, TraceSink
+from envharness.core.trace import ComponentEvent
 from envharness.core.types import (
     Action,
     Capabilities,
@@ -61,7 +62,7 @@ class _Play:
         return Situation(self.active, tuple(self.visited), successes, self.steps_here)
 
 
-class Chain(ActionableEnv):
+class Chain(Component):
     """Plays two or more environments as one episode with one step budget; `router` says which comes when.
 
     A segment is reset when it is first reached, with the seed and options of the chain's own reset. Its end ends the
@@ -88,6 +89,7 @@ class Chain(ActionableEnv):
         handoff: Handoff | Mapping[str, Any] | None = None,
         tool_clashes: ToolClashes = "error",
     ) -> None:
+        super().__init__()
         if len(segments) < 2:  # noqa: PLR2004  what makes a chain
             raise SpecError(f"a chain joins two or more environments, not {len(segments)}")
         if len({id(segment) for segment in segments}) < len(segments):
@@ -96,8 +98,6 @@ class Chain(ActionableEnv):
         self.options = ChainOptions.of(given | ({} if handoff is None else {"handoff": handoff}))
         self.options.router.check(len(segments))
         self._segments = list(segments)
-        self.sink: TraceSink = NULL_SINK
-        self.label = self.tag
         self._play: _Play | None = None
         self._closed = False
         self._tools = self._unite_tools()
@@ -279,11 +279,6 @@ class Chain(ActionableEnv):
         if not 0 <= index < len(self._segments):
             raise IndexError(f"chain has segments 0 to {len(self._segments) - 1}, not {index}")
         self._segments[index] = env
-
-    def attach(self, sink: TraceSink, number: int) -> None:
-        """Report to `sink` from now on, as `chain#number`."""
-        self.sink = sink
-        self.label = f"{self.tag}#{number}"
 
     # --- one step ----------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The base of every component around one environment: it forwards everything, explicitly."""
+"""The bases of components: what all of them share, and the one around one environment, which forwards everything."""
 
 from __future__ import annotations
 
@@ -21,23 +21,13 @@ from envharness.core.types import (
 )
 
 
-class EnvHarness(ActionableEnv):
-    """A component. Overrides what it affects; what it does not override reaches the environment as it is.
-
-    `evaluate` is final: the verifier of the frozen environment always judges. Defining a subclass that overrides it
-    raises TypeError.
-    """
+class Component(ActionableEnv):
+    """What a Stage, a Contract and a Chain have in common: a registered id, and a place to report to."""
 
     tag: ClassVar[str]
     """The id under which the component is registered."""
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if cls.evaluate is not EnvHarness.evaluate:
-            raise TypeError(f"{cls.__name__} defines evaluate(), but no component has a say in the verdict")
-
-    def __init__(self, inner: ActionableEnv) -> None:
-        self.inner = inner
+    def __init__(self) -> None:
         self.sink: TraceSink = NULL_SINK
         self.label = self.tag
         """How this component is called in a trace."""
@@ -46,6 +36,23 @@ class EnvHarness(ActionableEnv):
         """Report to `sink` from now on, as `tag#number`."""
         self.sink = sink
         self.label = f"{self.tag}#{number}"
+
+
+class EnvHarness(Component):
+    """A component. Overrides what it affects; what it does not override reaches the environment as it is.
+
+    `evaluate` is final: the verifier of the frozen environment always judges. Defining a subclass that overrides it
+    raises TypeError.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.evaluate is not EnvHarness.evaluate:
+            raise TypeError(f"{cls.__name__} defines evaluate(), but no component has a say in the verdict")
+
+    def __init__(self, inner: ActionableEnv) -> None:
+        super().__init__()
+        self.inner = inner
 
     def reset(self, seed: int | None = None, options: JsonDict | None = None) -> ResetResponse:
         """Forward."""

@@ -1,8 +1,6 @@
-"""What model calls cost: token counts, and the sink that anything making calls reports them to."""
+"""What model calls cost: token counts and money."""
 
 from __future__ import annotations
-
-from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -29,11 +27,3 @@ class Usage(BaseModel):
             reasoning=self.reasoning + other.reasoning,
             cost=self.cost + other.cost,
         )
-
-
-class UsageSink(Protocol):
-    """Takes the usage of each completed call; `role` is policy, designer or distiller."""
-
-    def record(self, role: str, usage: Usage) -> None:
-        """Keep `usage`; must not raise."""
-        ...

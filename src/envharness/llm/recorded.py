@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
 
+from envharness.core.canonical import digest
 from envharness.core.errors import ConfigError, MalformedAnswerError
 from envharness.llm.chat import ChatAnswer, ChatClient, ChatRequest
 from envharness.llm.recording import Entry, Recording
@@ -64,8 +63,7 @@ class RecordedClient:
 
 def request_key(request: ChatRequest) -> str:
     """Return the identity of a request: all that it says, and its `key`. 64 hexadecimal digits."""
-    canonical = json.dumps(request.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return digest(request.model_dump(mode="json"), 64)
 
 
 def describe(request: ChatRequest) -> str:

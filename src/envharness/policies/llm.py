@@ -9,6 +9,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from envharness.core.errors import ConfigError
+from envharness.core.messages import first_problem
 from envharness.core.policy import Decision, Turn
 from envharness.core.seeding import derive_seed
 from envharness.core.types import ToolSchema
@@ -136,10 +137,9 @@ def _options(options: Mapping[str, Any]) -> LanguageModelOptions:
     try:
         return LanguageModelOptions.model_validate(options)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
+        where, message = first_problem(error)
         known = ", ".join(LanguageModelOptions.model_fields)
-        raise ConfigError(f"policy llm: option {where!r}: {first['msg']} (options: {known})") from error
+        raise ConfigError(f"policy llm: option {where!r}: {message} (options: {known})") from error
 
 
 def _tokens_beside(form: Format, turn: Turn) -> int:

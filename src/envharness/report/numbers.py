@@ -9,6 +9,7 @@ from itertools import groupby
 from math import comb, sqrt
 
 from envharness.rigger.records import Measurement, Round, TaskResult
+from envharness.rigger.results import count_rollouts
 from envharness.rigger.statistics import in_band
 
 CONFIDENCE_Z = 1.959963984540054
@@ -134,20 +135,6 @@ def deciding_measurement(result: TaskResult) -> Measurement:
     """Return the batch that decided about the task: the accepted round's, or the baseline."""
     accepted = accepted_round(result)
     return accepted.measured if accepted and accepted.measured else result.baseline
-
-
-def all_measurements(result: TaskResult) -> list[Measurement]:
-    """Return every batch that was paid for."""
-    rounds = [entry.measured for entry in result.rounds]
-    return [batch for batch in (result.baseline, *rounds, result.before, result.remeasured) if batch is not None]
-
-
-def count_rollouts(results: Sequence[TaskResult]) -> tuple[int, int]:
-    """Return the rollouts asked for and those not valid. A batch that results share, by its episodes, counts once."""
-    batches = [batch for result in results for batch in all_measurements(result)]
-    shared = {batch.episodes: batch for batch in batches if batch.episodes}
-    counted = [*shared.values(), *(batch for batch in batches if not batch.episodes)]
-    return (sum(batch.asked for batch in counted), sum(batch.asked - batch.valid for batch in counted))
 
 
 def summarise(results: Sequence[TaskResult], band: Band) -> Figures:

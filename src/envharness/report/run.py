@@ -11,9 +11,9 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from envharness.core.errors import StoreError
 from envharness.core.messages import one_line
 from envharness.core.types import JsonDict
-from envharness.report.numbers import Band, Figures, count_rollouts, summarise
+from envharness.report.numbers import Band, Figures, summarise
 from envharness.rigger.records import NULL_DESIGNER, RigSummary, TaskResult
-from envharness.rigger.results import RESULT, SUMMARY
+from envharness.rigger.results import DESIGNER_MODEL, RESULT, SUMMARY, count_rollouts
 from envharness.store.database import LIVE, RunStore
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -90,7 +90,7 @@ def load_run(store: RunStore) -> Run:
 
 
 def _designer_model(store: RunStore, designer: str) -> str:
-    body = store.get_record("designer_model", designer)
+    body = store.get_record(DESIGNER_MODEL, designer)
     if body is None:
         return ""
     whose = "the policy's own" if body.get("policys_own") else "not the policy's"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import queue
 import threading
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import cast
 
-from envharness.core.canonical import canonical_json
+from envharness.core.canonical import digest
 from envharness.core.errors import (
     BudgetExhaustedError,
     ContentFilterError,
@@ -34,7 +33,7 @@ ClientMaker = Callable[[ModelConfig], ChatClient]
 def call_key(call: Call) -> str:
     """Return the call's identity, 32 hexadecimal digits: equal requests to equally named models share it."""
     asked = {"model": call.model.model, "request": call.request.model_dump(mode="json")}
-    return hashlib.sha256(canonical_json(cast("JsonDict", asked)).encode()).hexdigest()[:32]
+    return digest(cast("JsonDict", asked))
 
 
 def stored_answer(store: RunStore, call: Call) -> Answered | None:

@@ -16,6 +16,8 @@ from envharness.store.database import LIVE, RunStore
 
 RESULT = "task_result"
 SUMMARY = "summary"
+DESIGNER_MODEL = "designer_model"
+"""The kind of record that says which model a designer asks."""
 
 
 def put_result(store: RunStore, designer: str, result: TaskResult) -> None:
@@ -81,21 +83,29 @@ def summarise(
     run_dir: str,
 ) -> RigSummary:
     """Return the figures of a run. `null` are the identity designer's results on the same tasks, or empty."""
-    batches = {batch.episodes: batch for result in results for batch in _paid(result)}
+    rollouts, invalid = count_rollouts(results)
     return RigSummary(
         tasks=len(results),
         accepted=sum(result.status == "accepted" for result in results),
         in_band_before=share_before(results, band),
         in_band_after=share_after(results),
         in_band_remeasured=share_remeasured(results, band),
-        rollouts=sum(batch.asked for batch in batches.values()),
-        invalid=sum(batch.asked - batch.valid for batch in batches.values()),
+        rollouts=rollouts,
+        invalid=invalid,
         seconds=seconds,
         run_dir=run_dir,
         designer=designer,
         identity_in_band_after=share_after(null) if null else None,
         identity_in_band_remeasured=share_remeasured(null, band) if null else None,
     )
+
+
+def count_rollouts(results: Sequence[TaskResult]) -> tuple[int, int]:
+    """Return the rollouts asked for and those not valid. A batch that results share, by its episodes, counts once."""
+    batches = [batch for result in results for batch in _paid(result)]
+    shared = {batch.episodes: batch for batch in batches if batch.episodes}
+    counted = [*shared.values(), *(batch for batch in batches if not batch.episodes)]
+    return (sum(batch.asked for batch in counted), sum(batch.asked - batch.valid for batch in counted))
 
 
 def _paid(result: TaskResult) -> list[Measurement]:

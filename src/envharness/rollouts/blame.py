@@ -13,6 +13,7 @@ from envharness.core.errors import (
     TimeLimitError,
     ZygoteError,
 )
+from envharness.core.messages import one_line
 from envharness.core.trace import Episode, InvalidCause, Outcome
 
 _DETAIL_LENGTH = 500
@@ -53,8 +54,7 @@ def describe(error: BaseException, *, doing: str) -> str:
     """Say in one line what was going on and what went wrong."""
     text = (str(error).splitlines() or [""])[0]
     if isinstance(error, ValidationError):
-        problem = error.errors(include_url=False)[0]
-        text = f"{error.title}: {'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"
+        text = f"{error.title}: {one_line(error)}"
     if not isinstance(error, EnvHarnessError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return f"{doing}: {text}"[:_DETAIL_LENGTH]

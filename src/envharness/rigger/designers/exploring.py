@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import ValidationError
 
 from envharness.core.errors import ConfigError
+from envharness.core.messages import first_problem
 from envharness.core.types import Action, ToolSchema
 from envharness.llm.chat import ChatAnswer
 from envharness.rigger.designers.base import Bench, Evidence
@@ -135,9 +136,8 @@ def _action(value: object, tools: Sequence[ToolSchema]) -> Action:
     try:
         action = Action.model_validate(as_action(value))
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise UnusableAnswerError(f"action.{place}: {first['msg']}") from None
+        place, message = first_problem(error)
+        raise UnusableAnswerError(f"action.{place}: {message}") from None
     names = [tool.name for tool in tools]
     if action.name in {RESTART, FINISH} or action.name not in names:
         raise UnusableAnswerError(f"there is no tool {action.name!r}; the tools are {', '.join(names)}")

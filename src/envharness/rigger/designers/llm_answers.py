@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator, model_validator
 
+from envharness.core.messages import one_line
 from envharness.core.types import Action, JsonDict
 from envharness.llm.chat import ChatAnswer
 from envharness.rigger.records import FailureLabel, PredictedChange, Prediction
@@ -221,6 +222,4 @@ def _validated(model: type[Any], found: JsonValue) -> Any:
 def _explain(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return "the JSON is nested too deep"
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    return f"{place}: {first['msg']}" if place else str(first["msg"])
+    return one_line(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import JsonValue, ValidationError
 
 from envharness.core.errors import ConfigError
+from envharness.core.messages import first_problem
 from envharness.core.policy import PolicySpec
 from envharness.llm.config import ModelConfig
 
@@ -44,7 +45,6 @@ def _parse(value: JsonValue, place: str) -> ModelConfig:
     try:
         return ModelConfig.model_validate(value)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join([place, *(str(part) for part in first["loc"])])
+        where, message = first_problem(error)
         # The value itself is left out: it could be a key that was pasted where a reference belongs.
-        raise ConfigError(f"{where}: {first['msg']}") from None
+        raise ConfigError(f"{'.'.join(filter(None, (place, where)))}: {message}") from None
