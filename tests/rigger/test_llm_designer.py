@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +16,7 @@ from envharness.core.errors import (
     ContextTooLongError,
     OverloadedError,
     ProviderRefusedError,
+    StoreError,
 )
 from envharness.core.policy import PolicySpec
 from envharness.core.types import JsonDict
@@ -27,6 +30,7 @@ from envharness.rigger.results import DESIGNER_MODEL, load_results
 from envharness.rollouts.engine import make_engine
 from envharness.rollouts.ledger import MODEL_CALL
 from envharness.store.database import RunStore
+from envharness.store.schema import DATABASE_FILE
 from rigger.author import CANDIDATE, DIAGNOSIS, MODEL, STAGED, STUCK, Answer, Author, well_written
 from rigger.build import config
 
@@ -95,6 +99,17 @@ def test_every_call_is_in_the_store_with_its_usage_before_the_next_step(tmp_path
         answer = cast("JsonDict", body["answer"])
         assert cast("JsonDict", answer["usage"])["prompt"] == 100
         assert (body["role"], body["task"]) == ("designer", "hall-0")
+
+
+def test_a_damaged_answer_in_the_store_is_named(tmp_path: Path) -> None:
+    run(tmp_path, settings(rounds=1), Author(well_written))
+    with sqlite3.connect(tmp_path / DATABASE_FILE) as database:
+        (key, body), *_ = database.execute("SELECT key, body FROM records WHERE kind = ?", (MODEL_CALL,)).fetchall()
+        damaged = json.dumps(json.loads(body) | {"answer": {"text": 5}})
+        database.execute("UPDATE records SET body = ? WHERE kind = ? AND key = ?", (damaged, MODEL_CALL, key))
+    database.close()
+    with pytest.raises(StoreError, match="a model's answer in this run is damaged: text:"):
+        run(tmp_path, settings(rounds=1), Author(well_written))
 
 
 def test_a_run_that_dies_at_any_call_goes_on_without_paying_for_one_again(tmp_path: Path) -> None:

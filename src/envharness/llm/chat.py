@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from envharness.core.types import ToolSchema
 from envharness.core.usage import Usage
@@ -12,14 +12,22 @@ from envharness.core.usage import Usage
 Role = Literal["policy", "designer", "distiller"]
 
 
+def _whole(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+WholeText = Annotated[str, AfterValidator(_whole)]
+"""What a model wrote. Halves of surrogate pairs are replaced: they can be neither stored nor sent back."""
+
+
 class ToolCall(BaseModel):
     """A model's wish to call a tool. `arguments` is the raw text: it may be cut, or no JSON at all."""
 
     model_config = ConfigDict(frozen=True)
 
-    id: str
-    name: str
-    arguments: str
+    id: WholeText
+    name: WholeText
+    arguments: WholeText
 
 
 class Message(BaseModel):
@@ -68,8 +76,8 @@ class ChatAnswer(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    text: str = ""
-    reasoning: str = ""
+    text: WholeText = ""
+    reasoning: WholeText = ""
     """Thought that the endpoint reports apart from the text; empty where it does not."""
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: Literal["stop", "length", "tool_calls", "other"] = "stop"

@@ -155,7 +155,7 @@ def _tool_calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
         # Some servers send the arguments decoded.
         raw = arguments if isinstance(arguments, str) else json.dumps(arguments if arguments is not None else {})
         identity = _text(call.get("id")) or f"call_{index}"
-        found.append(ToolCall(id=identity, name=_text(function.get("name")), arguments=_clean(raw)))
+        found.append(ToolCall(id=identity, name=_text(function.get("name")), arguments=raw))
     return tuple(found)
 
 
@@ -179,15 +179,10 @@ def _object(value: object) -> dict[str, Any] | None:
 def _text(value: object) -> str:
     """Return the text of a content field: a string, or a list of parts of which some have text."""
     if isinstance(value, str):
-        return _clean(value)
+        return value
     if isinstance(value, list):
         return "".join(_text((_object(part) or {}).get("text")) for part in cast("list[Any]", value))
     return ""
-
-
-def _clean(text: str) -> str:
-    """Replace half surrogate pairs, which no file can hold."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _count(value: object) -> int:

@@ -10,6 +10,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import cast
 
+from pydantic import ValidationError
+
 from envharness.core.canonical import digest
 from envharness.core.errors import (
     BudgetExhaustedError,
@@ -17,7 +19,9 @@ from envharness.core.errors import (
     ContextTooLongError,
     ProviderError,
     ProviderRefusedError,
+    StoreError,
 )
+from envharness.core.messages import one_line
 from envharness.core.types import JsonDict
 from envharness.llm.chat import ChatAnswer, ChatClient
 from envharness.llm.config import ModelConfig
@@ -37,12 +41,15 @@ def call_key(call: Call) -> str:
 
 
 def stored_answer(store: RunStore, call: Call) -> Answered | None:
-    """Return what the run has already paid for, or None."""
+    """Return what the run has already paid for, or None. Raises StoreError where the record is damaged."""
     body = store.get_record(MODEL_CALL, call_key(call))
     if body is None:
         return None
     if body.get("answer") is not None:
-        return Answered(ChatAnswer.model_validate(body["answer"]))
+        try:
+            return Answered(ChatAnswer.model_validate(body["answer"]))
+        except ValidationError as error:
+            raise StoreError(f"{store.folder}: a model's answer in this run is damaged: {one_line(error)}") from error
     failure = "content_filter" if body.get("failure") == "content_filter" else "context_too_long"
     return Answered(failure=failure, detail=str(body.get("detail", "")))
 

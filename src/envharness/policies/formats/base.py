@@ -74,7 +74,6 @@ class Format(Protocol):
 
 def read(form: Format, answer: ChatAnswer, tools: Sequence[ToolSchema]) -> Reading:
     """Read an answer. Whatever is wrong with it becomes a problem to tell the model."""
-    answer = clean(answer)
     thought, spoken = split_thought(answer.text)
     thoughts = [answer.reasoning.strip(), thought]
     try:
@@ -119,25 +118,10 @@ def split_thought(text: str) -> tuple[str, str]:
     return _joined(found), _THOUGHT.sub("", text).strip()
 
 
-def clean(answer: ChatAnswer) -> ChatAnswer:
-    """Return the answer with halves of surrogate pairs replaced: they can be neither stored nor sent."""
-    calls = tuple(
-        call.model_copy(update={"id": _clean(call.id), "name": _clean(call.name), "arguments": _clean(call.arguments)})
-        for call in answer.tool_calls
-    )
-    return answer.model_copy(
-        update={"text": _clean(answer.text), "reasoning": _clean(answer.reasoning), "tool_calls": calls}
-    )
-
-
 @cache
 def prompt(name: str) -> str:
     """Return the prompt text that is shipped as `prompts/NAME.txt`."""
     return (files("envharness.policies.formats") / "prompts" / f"{name}.txt").read_text(encoding="utf-8").strip()
-
-
-def _clean(text: str) -> str:
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _joined(parts: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ import orjson
 from envharness.core.policy import Turn
 from envharness.core.types import Action, JsonDict, ToolSchema
 from envharness.llm.chat import ChatAnswer, Message, ToolCall
-from envharness.policies.formats.base import NO_ANSWER, Asking, UnreadableAnswer, clean, prompt, split_thought
+from envharness.policies.formats.base import NO_ANSWER, Asking, UnreadableAnswer, prompt, split_thought
 
 _SHOWN = 200
 """Characters of a malformed answer that are quoted back."""
@@ -45,7 +45,6 @@ class FunctionCalling:
 
     def remember(self, answer: ChatAnswer) -> Message:
         """Keep text and calls. Arguments that are no JSON object become `{}`: some servers fail on others."""
-        answer = clean(answer)
         text = split_thought(answer.text)[1]
         if not answer.tool_calls:
             return Message(role="assistant", content=text or NO_ANSWER)

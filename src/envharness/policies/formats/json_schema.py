@@ -13,7 +13,7 @@ from envharness.core.policy import Turn
 from envharness.core.types import Action, JsonDict, Observation, ToolSchema
 from envharness.llm.chat import ChatAnswer, Message
 from envharness.policies.command_tool import admissible_commands, command_tool, only_string
-from envharness.policies.formats.base import NO_ANSWER, Asking, UnreadableAnswer, clean, prompt, split_thought
+from envharness.policies.formats.base import NO_ANSWER, Asking, UnreadableAnswer, prompt, split_thought
 from envharness.policies.formats.line import describe
 
 _FENCE = re.compile(r"\A```[^\n]*\n(.*)\n```\Z", re.DOTALL)
@@ -69,7 +69,7 @@ class JsonSchema:
 
     def remember(self, answer: ChatAnswer) -> Message:
         """Keep the object as it was written."""
-        return Message(role="assistant", content=split_thought(clean(answer).text)[1] or NO_ANSWER)
+        return Message(role="assistant", content=split_thought(answer.text)[1] or NO_ANSWER)
 
 
 def schema_of(tools: Sequence[ToolSchema], observation: Observation, thought_characters: int | None = None) -> JsonDict:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from envharness.core.policy import Turn
 from envharness.core.types import Action, ToolSchema
 from envharness.llm.chat import ChatAnswer, Message
-from envharness.policies.formats.base import NO_ANSWER, Asking, clean, prompt, split_thought
+from envharness.policies.formats.base import NO_ANSWER, Asking, prompt, split_thought
 from envharness.policies.formats.line import describe, example, parse_line, unwrap
 
 
@@ -29,4 +29,4 @@ class Text:
 
     def remember(self, answer: ChatAnswer) -> Message:
         """Keep the text without the thought: the format asks for none."""
-        return Message(role="assistant", content=split_thought(clean(answer).text)[1] or NO_ANSWER)
+        return Message(role="assistant", content=split_thought(answer.text)[1] or NO_ANSWER)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from envharness.core.policy import Turn
 from envharness.core.types import Action, ToolSchema
 from envharness.llm.chat import ChatAnswer, Message
-from envharness.policies.formats.base import NO_ANSWER, Asking, UnreadableAnswer, clean, prompt
+from envharness.policies.formats.base import NO_ANSWER, Asking, UnreadableAnswer, prompt
 from envharness.policies.formats.line import describe, example, parse_line
 
 # The end tag may be missing: a server that stops at it leaves it out.
@@ -44,4 +44,4 @@ class ThinkAction:
 
     def remember(self, answer: ChatAnswer) -> Message:
         """Keep the answer as it was written: without its own thoughts in sight a model soon stops to write any."""
-        return Message(role="assistant", content=clean(answer).text.strip() or NO_ANSWER)
+        return Message(role="assistant", content=answer.text.strip() or NO_ANSWER)
