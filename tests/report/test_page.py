@@ -142,7 +142,7 @@ def test_a_run_without_results_is_one_clear_error(tmp_path: Path) -> None:
 def test_a_record_of_another_form_is_one_clear_error(tmp_path: Path) -> None:
     with open_store(tmp_path / "run") as store:
         store.put_record("task_result", "template/a", {"task": "a"})
-        with pytest.raises(StoreError, match="task_result 'template/a' of this run cannot be read: status"):
+        with pytest.raises(StoreError, match="the result 'template/a' of this run is damaged: status"):
             write_report(store, tmp_path / "report.html")
 
 

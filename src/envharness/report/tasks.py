@@ -10,11 +10,12 @@ from envharness.core.trace import Episode
 from envharness.report.failures import failure_list, failure_section
 from envharness.report.figures import rate_strip, rate_text
 from envharness.report.markup import Html, join, tag
-from envharness.report.numbers import Band, accepted_round, by_round, deciding_measurement, weakness_of
+from envharness.report.numbers import Band, by_round, flaw_of
 from envharness.report.source import action_list, outline, python_source
 from envharness.report.text import cut, visible_line, words
 from envharness.report.trajectory import Caps, choose_pair, comparison
 from envharness.rigger.records import Candidate, Diagnosis, Measurement, Round, TaskResult
+from envharness.rigger.summary import accepted_round, deciding_measurement
 
 PROSE_LIMIT = 4_000
 NAME_LIMIT = 200
@@ -58,7 +59,7 @@ def task_section(result: TaskResult, number: int, page: TaskPage) -> Html:
 def _line(result: TaskResult, band: Band) -> Html:
     after = deciding_measurement(result)
     fresh = f", fresh {rate_text(result.remeasured)}" if result.remeasured else ""
-    flaw = "" if weakness_of(result) == "none" else weakness_of(result)
+    flaw = "" if flaw_of(result) == "none" else flaw_of(result)
     return tag(
         "summary",
         tag("span", visible_line(result.task, NAME_LIMIT), class_="name"),

@@ -14,12 +14,13 @@ from rich.text import Text
 from envharness.core.messages import counted
 from envharness.core.trace import Episode, TraceStep
 from envharness.report.figures import rate_text
-from envharness.report.numbers import Band, Figures, Share, accepted_round, by_round, deciding_measurement, weakness_of
+from envharness.report.numbers import Band, Figures, by_round, flaw_of
 from envharness.report.run import Run, load_run
 from envharness.report.source import call_text, outline
 from envharness.report.text import cut, duration, percent, visible, visible_line, words
 from envharness.report.weaknesses import Weakness, declared_weaknesses
 from envharness.rigger.records import NULL_DESIGNER, Round, TaskResult
+from envharness.rigger.summary import Share, accepted_round, deciding_measurement
 from envharness.store.database import RunStore
 
 NAME_LIMIT = 72
@@ -130,7 +131,7 @@ def task_table(run: Run) -> Table:
             rate_text(result.baseline),
             rate_text(deciding_measurement(result)),
             rate_text(result.remeasured) if result.remeasured else "-",
-            line(words(weakness_of(result))) if weakness_of(result) else "-",
+            line(words(flaw_of(result))) if flaw_of(result) else "-",
             str(len(by_round(result))),
         )
     return table

@@ -17,8 +17,9 @@ from envharness.rigger.objectives import SuccessBand
 from envharness.rigger.observe import TaskView, require_reversible, view_task
 from envharness.rigger.plan import TaskPlan, TaskPlanner
 from envharness.rigger.records import NULL_DESIGNER, RigSummary, TaskResult
-from envharness.rigger.results import DESIGNER_MODEL, load_results, put_result, put_summary, summarise
+from envharness.rigger.results import DESIGNER_MODEL, load_results, put_result, put_summary
 from envharness.rigger.stacks import base_stacks, export_stacks
+from envharness.rigger.summary import summarise
 from envharness.rollouts.engine import Engine
 from envharness.rollouts.ledger import Budget, put_ledger
 from envharness.rollouts.progress import Progress, SilentProgress
