@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from envharness.report.numbers import Band
 from envharness.report.run import load_run
 from envharness.report.terminal import common_folder, run_tables, task_detail, trajectory_text
-from envharness.rigger.records import CheckResult, Round, TaskResult
+from envharness.rigger.records import CandidateCheck, Round, TaskResult
 from envharness.store.database import RunStore
 from report.build_run import episode, open_store, put_result, result, step
 
@@ -69,7 +69,7 @@ def with_an_unpaid_try(found: TaskResult) -> TaskResult:
     """The same result, with a candidate that failed a free check before the last one."""
     first, last = found.rounds
     candidate = last.candidate.model_copy(update={"contract_source": "UNPAID = 1", "template": "block_calls"})
-    failed = CheckResult(id="reference_solves", passed=False, detail="lost")
+    failed = CandidateCheck(id="reference_solves", passed=False, detail="lost")
     unpaid = Round(number=last.number, candidate=candidate, checks=[failed], decision="refine", verdict="unsolvable")
     return found.model_copy(update={"rounds": [first, unpaid, last]})
 
