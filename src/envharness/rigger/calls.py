@@ -75,7 +75,7 @@ class _Finished:
     future: Future[ChatAnswer]
 
 
-class ModelDesk:
+class ModelCalls:
     """Asks models at the same time, on one event loop in one thread, started with the first call.
 
     Use it from one thread; close it. `make_client` is called on the loop.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from envharness.core.errors import BudgetExhaustedError, ProviderRefusedError
 from envharness.core.trace import Episode
-from envharness.rigger.calls import ModelDesk, call_key, store_answer, stored_answer
+from envharness.rigger.calls import ModelCalls, call_key, store_answer, stored_answer
 from envharness.rigger.plan import TaskPlan
 from envharness.rigger.records import TaskResult
 from envharness.rigger.requests import Answered, Batch, Call, Reply
@@ -56,7 +56,7 @@ class Driver:
 
     store: RunStore
     engine: Engine
-    desk: ModelDesk
+    calls: ModelCalls
     window: int = 32
     budget: Budget = field(default_factory=Budget)
     """What model calls may use, those of earlier starts of the run included."""
@@ -81,7 +81,7 @@ class Driver:
         except ProviderRefusedError:
             while (finished := self.engine.next_result(0)) is not None:
                 self._keep(*finished)
-            for key, answered in self.desk.drain():
+            for key, answered in self.calls.drain():
                 self._keep_answer(self._asking.pop(key)[2], answered)
             raise
 
@@ -162,14 +162,14 @@ class Driver:
         limited = self.budget != Budget()
         while self._held and not spent:
             if isinstance(wanted := self._held[0], Call):
-                self.desk.submit(wanted)
+                self.calls.submit(wanted)
             elif limited and self._playing >= self.engine.capacity:
                 return
             else:
                 self.engine.submit(wanted)
                 self._playing += 1
             self._held.popleft()
-        if self._held and not self._playing and not self.desk.in_flight:
+        if self._held and not self._playing and not self.calls.in_flight:
             raise BudgetExhaustedError(
                 f"the budget is spent: {spent}; paused with {len(self._held)} rollouts and calls waiting. "
                 "Everything finished is kept: raise 'budget' and give the same command to go on"
@@ -177,16 +177,16 @@ class Driver:
 
     def _collect(self, ready: Ready) -> None:
         """Wait for one episode or answer."""
-        if self.desk.in_flight:
+        if self.calls.in_flight:
             self._collect_answer(ready, 0.0 if self._playing else WAIT_SECONDS)
             if ready:
                 return
         if self._playing:
-            self._collect_episode(ready, TURN_SECONDS if self.desk.in_flight else WAIT_SECONDS)
+            self._collect_episode(ready, TURN_SECONDS if self.calls.in_flight else WAIT_SECONDS)
 
     def _collect_answer(self, ready: Ready, timeout: float) -> None:
         """Keep an answer that has come, and wake its plan."""
-        finished = self.desk.next_result(timeout)
+        finished = self.calls.next_result(timeout)
         if finished is None:
             return
         key, answered = finished

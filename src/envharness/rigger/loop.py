@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from envharness.core.policy import PolicySpec
 from envharness.core.spec import StackSpec
 from envharness.llm.make import client_for, require_usable
-from envharness.rigger.calls import ClientMaker, ModelDesk
+from envharness.rigger.calls import ClientMaker, ModelCalls
 from envharness.rigger.config import DesignerConfig, RigConfig
 from envharness.rigger.designers.base import AnyDesigner, Designer, build_designer
 from envharness.rigger.designers.llm_model import describe_model, same_model
@@ -57,11 +57,11 @@ def rig(
     views = _views(config)
     progress = progress or SilentProgress()
     progress.begin("tasks", len(views) * len(designers))
-    desk = ModelDesk(make_client)
+    calls = ModelCalls(make_client)
     driver = Driver(
         store,
         engine,
-        desk,
+        calls,
         budget=budget or Budget(),
         on_episode=lambda phase, _: progress.advance(0, note=phase),
     )
@@ -71,7 +71,7 @@ def rig(
             progress.advance(1)
             progress.say(f"{name} {result.task}: {result.status}, {result.reason}")
     finally:
-        desk.close()
+        calls.close()
         put_ledger(store, driver.ledger)
     return _finish(config, designers, store, time.monotonic() - started)
 

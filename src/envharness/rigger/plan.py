@@ -15,7 +15,7 @@ from envharness.core.trace import Episode
 from envharness.rigger.batches import TaskBatches
 from envharness.rigger.checks import verdict_of
 from envharness.rigger.config import RigConfig
-from envharness.rigger.designers.base import AnyDesigner, Bench, Designer, Evidence, Proposal
+from envharness.rigger.designers.base import AnyDesigner, DesignAttempt, Designer, Evidence, Proposal
 from envharness.rigger.diagnose import diagnose
 from envharness.rigger.failures import compare_failures
 from envharness.rigger.free_checks import FreeChecks
@@ -172,7 +172,7 @@ class TaskPlanner:
     def _propose(self, evidence: Evidence, number: int, attempt: int) -> Work[Proposal]:
         """Let the designer write, at once or by asking."""
         if not isinstance(self.designer, Designer):
-            return (yield from self.designer.write(evidence, self._bench(number, attempt)))
+            return (yield from self.designer.write(evidence, self._attempt(number, attempt)))
         candidate = self.designer.propose(evidence)
         return Proposal(candidate, gave_up="" if candidate else "the designer has nothing more to try")
 
@@ -184,7 +184,7 @@ class TaskPlanner:
             return None
         if all(episode.success for episode in episodes):
             return ()
-        return (yield from self.designer.label_failures(evidence, episodes, self._bench(number, 0)))
+        return (yield from self.designer.label_failures(evidence, episodes, self._attempt(number, 0)))
 
     def _analyse(self, evidence: Evidence, entry: Round, episodes: Sequence[Episode]) -> Work[Round]:
         """Add to a measured round, which is decided by now, how it was lost and whether that was expected."""
@@ -194,8 +194,8 @@ class TaskPlanner:
         shifts = compare_failures(entry.prediction, evidence.failures, labels)
         return entry.model_copy(update={"failures": list(labels), "shifts": shifts})
 
-    def _bench(self, number: int, attempt: int) -> Bench:
-        return Bench(self.designer_id, number, attempt, partial(self.batches.stage_probe, number))
+    def _attempt(self, number: int, attempt: int) -> DesignAttempt:
+        return DesignAttempt(self.designer_id, number, attempt, partial(self.batches.stage_probe, number))
 
     # --- the verdict -------------------------------------------------------------------------------------------------
 
