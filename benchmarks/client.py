@@ -28,7 +28,7 @@ def measure() -> dict[str, Figure]:
     """
     with model_server() as url:
         wall, cpu = asyncio.run(_ask_often(url))
-    imports = _cpu_seconds("import envharness.llm.make, envharness.llm.openai_client, openai; openai.AsyncOpenAI")
+    imports = _cpu_seconds("import envharness.llm.make, envharness.llm.openai_client, aiohttp")
     return {
         "client_cpu_ms_a_call": at_most(cpu * 1e3, "ms", 2.0),
         "client_wall_ms_a_call": Figure(wall * 1e3, "ms"),

@@ -60,7 +60,7 @@ def served(address: str, *, max_tokens: int = 96, **sampling: JsonValue) -> dict
 
 
 def _missing() -> str:
-    for module in ("openai", "xllamacpp"):
+    for module in ("aiohttp", "xllamacpp"):
         if importlib.util.find_spec(module) is None:
             return module
     try:

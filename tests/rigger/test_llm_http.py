@@ -23,7 +23,7 @@ from rigger.build import config
 
 pytestmark = pytest.mark.slow
 
-pytest.importorskip("openai", reason="the llm extra is not installed")
+pytest.importorskip("aiohttp", reason="the llm extra is not installed")
 
 CANARY = "sk-canary-5b1f0e7a"
 

@@ -66,9 +66,9 @@ def require_usable(config: ModelConfig) -> None:
     from envharness.llm.remote import key_of
 
     _require_complete(config)
-    package = {"openai": "openai", "litellm": "litellm"}.get(config.client)
+    package = {"openai": "aiohttp", "litellm": "litellm"}.get(config.client)
     if package is not None and importlib.util.find_spec(package) is None:
-        extra = "llm" if package == "openai" else "litellm"
+        extra = "llm" if config.client == "openai" else "litellm"
         raise ConfigError(f"client {config.client!r} needs the package: pip install 'envharness[{extra}]'")
     try:
         for endpoint in config.endpoints:
