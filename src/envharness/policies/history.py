@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from envharness.llm.chat import Message
+from envharness.llm.tokens import text_tokens
 
-BYTES_A_TOKEN = 3
-"""Bytes of UTF-8 counted as a token: on the high side for prose in every language, about right for code and digits."""
 TOKENS_A_MESSAGE = 8
 """What a message or a call costs beside its text."""
 KEPT_SHARE = 0.75
@@ -96,11 +95,6 @@ class History:
 def estimated_tokens(messages: Sequence[Message]) -> int:
     """Estimate, without a tokenizer and rather too high, how many tokens messages take."""
     return sum(_tokens_of(message) for message in messages)
-
-
-def text_tokens(text: str) -> int:
-    """Estimate how many tokens a text takes."""
-    return -(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN)
 
 
 def _tokens_of(message: Message) -> int:

@@ -16,9 +16,10 @@ from envharness.core.types import ToolSchema
 from envharness.llm.chat import ChatAnswer, ChatClient, ChatRequest
 from envharness.llm.config import ModelConfig
 from envharness.llm.make import client_for, require_usable
+from envharness.llm.tokens import text_tokens
 from envharness.policies.formats import FormatName, make_format
 from envharness.policies.formats.base import Format, prompt, read, reply
-from envharness.policies.history import History, PastTurn, text_tokens
+from envharness.policies.history import History, PastTurn
 
 _SEEDS = 2**31
 """Endpoints take seeds of 31 bits."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,15 +13,13 @@ from pydantic import JsonValue, ValidationError
 from envharness.core.policy import Turn
 from envharness.core.types import Action, ToolSchema
 from envharness.llm.chat import ChatAnswer, Message
+from envharness.llm.thoughts import split_thought
 
 CUT = "Your answer was cut off at its length limit, so nothing was done. Answer more briefly."
 EMPTY = "Your answer was empty, so nothing was done. Name one action."
 NESTED = "The arguments of your action are nested too deeply, so nothing was done. Make them simpler."
 NO_ANSWER = "(no answer)"
 """Stands for an empty answer in the history, because some endpoints refuse an empty message."""
-
-_THOUGHT = re.compile(r"<think>(.*?)(?:</think>|\Z)", re.DOTALL | re.IGNORECASE)
-_UNOPENED = re.compile(r"\A(?:(?!<think>).)*?</think>", re.DOTALL | re.IGNORECASE)
 
 
 class UnreadableAnswer(Exception):
@@ -102,20 +99,6 @@ def reply(answered: Message, shown: str) -> tuple[Message, ...]:
         Message(role="tool", content=shown, tool_call_id=first.id),
         *(Message(role="tool", content="Not carried out.", tool_call_id=call.id) for call in others),
     )
-
-
-def split_thought(text: str) -> tuple[str, str]:
-    """Return the `<think>` parts of a text, and the rest. A part that is never closed goes on to the end.
-
-    A model whose prompt opened the thought for it writes only the end tag; all before that is thought.
-    """
-    unopened = _UNOPENED.match(text)
-    found: list[str] = []
-    if unopened:
-        found.append(unopened[0][: -len("</think>")].strip())
-        text = text[unopened.end() :]
-    found += [part.strip() for part in _THOUGHT.findall(text)]
-    return _joined(found), _THOUGHT.sub("", text).strip()
 
 
 @cache

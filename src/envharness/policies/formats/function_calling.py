@@ -10,7 +10,8 @@ import orjson
 from envharness.core.policy import Turn
 from envharness.core.types import Action, JsonDict, ToolSchema
 from envharness.llm.chat import ChatAnswer, Message, ToolCall
-from envharness.policies.formats.base import NO_ANSWER, Asking, UnreadableAnswer, prompt, split_thought
+from envharness.llm.thoughts import split_thought
+from envharness.policies.formats.base import NO_ANSWER, Asking, UnreadableAnswer, prompt
 
 _SHOWN = 200
 """Characters of a malformed answer that are quoted back."""

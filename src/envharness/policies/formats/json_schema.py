@@ -12,8 +12,9 @@ from pydantic import JsonValue
 from envharness.core.policy import Turn
 from envharness.core.types import Action, JsonDict, Observation, ToolSchema
 from envharness.llm.chat import ChatAnswer, Message
+from envharness.llm.thoughts import split_thought
 from envharness.policies.command_tool import admissible_commands, command_tool, only_string
-from envharness.policies.formats.base import NO_ANSWER, Asking, UnreadableAnswer, prompt, split_thought
+from envharness.policies.formats.base import NO_ANSWER, Asking, UnreadableAnswer, prompt
 from envharness.policies.formats.line import describe
 
 _FENCE = re.compile(r"\A```[^\n]*\n(.*)\n```\Z", re.DOTALL)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from envharness.core.policy import Turn
 from envharness.core.types import Action, ToolSchema
 from envharness.llm.chat import ChatAnswer, Message
-from envharness.policies.formats.base import NO_ANSWER, Asking, prompt, split_thought
+from envharness.llm.thoughts import split_thought
+from envharness.policies.formats.base import NO_ANSWER, Asking, prompt
 from envharness.policies.formats.line import describe, example, parse_line, unwrap
 
 
