@@ -22,7 +22,7 @@ def printed(*what: RenderableType, width: int = 120) -> str:
 
 
 def test_overview_shows_shares_the_null_and_every_task(finished_run: RunStore) -> None:
-    text = printed(run_tables(finished_run))
+    text = printed(run_tables(load_run(finished_run)))
     assert "12 % (1/8)" in text
     assert "88 % (7/8)" in text
     assert "38 % (3/8)" in text
@@ -33,7 +33,7 @@ def test_overview_shows_shares_the_null_and_every_task(finished_run: RunStore) -
 
 
 def test_overview_fits_a_narrow_terminal(finished_run: RunStore) -> None:
-    assert all(len(row) <= 80 for row in printed(run_tables(finished_run), width=80).splitlines())
+    assert all(len(row) <= 80 for row in printed(run_tables(load_run(finished_run)), width=80).splitlines())
 
 
 def test_task_detail_shows_rounds_and_component(finished_run: RunStore) -> None:
@@ -91,13 +91,13 @@ def test_rounds_are_counted_as_rounds_and_the_weakness_is_the_one_answered(tmp_p
     answering = last.model_copy(update={"candidate": last.candidate.model_copy(update={"answers": "one_path"})})
     with open_store(tmp_path / "run") as store:
         put_result(store, "template", found.model_copy(update={"rounds": [*found.rounds[:-1], answering]}))
-        [row] = [row for row in printed(run_tables(store)).splitlines() if "only" in row]
+        [row] = [row for row in printed(run_tables(load_run(store))).splitlines() if "only" in row]
         assert [cell.strip() for cell in row.strip("│").split("│")][-2:] == ["one path", "2"]
 
 
 def test_where_no_weakness_stands_out_there_is_no_empty_table(tmp_path: Path) -> None:
     with open_store(tmp_path / "run") as store:
         put_result(store, "template", result("a", 5, flaw="none"))
-        text = printed(run_tables(store))
+        text = printed(run_tables(load_run(store)))
     assert "No weakness stood out on any task." in text
     assert "Weaknesses found" not in text

@@ -9,7 +9,7 @@ from envharness.core.spec import ChainedNode, EnvironmentNode, StackSpec, Wrappe
 from envharness.core.trace import Episode
 from envharness.report.failures import failure_list, failure_section
 from envharness.report.figures import rate_strip, rate_text
-from envharness.report.markup import Html, join, tag
+from envharness.report.markup import Html, join, table, tag
 from envharness.report.numbers import Band, by_round, flaw_of
 from envharness.report.source import action_list, outline, python_source
 from envharness.report.text import cut, visible_line, words
@@ -99,20 +99,7 @@ def _measurements(result: TaskResult) -> Html:
     rows += [("base stack, fresh rollouts", result.before), ("final stack, fresh rollouts", result.remeasured)]
     heads = ("", "won", "success rate", "turns, mean", "out of steps", "blocked turns")
     cells = [_measurement_row(name, measured) for name, measured in rows if measured is not None]
-    return tag(
-        "section",
-        tag("h4", "Measurements"),
-        tag(
-            "div",
-            tag(
-                "table",
-                tag("thead", tag("tr", [tag("th", head, scope="col") for head in heads])),
-                tag("tbody", cells),
-            ),
-            class_="scroll",
-            tabindex=0,
-        ),
-    )
+    return tag("section", tag("h4", "Measurements"), table(heads, cells))
 
 
 def _measurement_row(name: str, measured: Measurement) -> Html:

@@ -15,13 +15,12 @@ from envharness.core.messages import counted
 from envharness.core.trace import Episode, TraceStep
 from envharness.report.figures import rate_text
 from envharness.report.numbers import Band, Figures, by_round, flaw_of
-from envharness.report.run import Run, load_run
+from envharness.report.run import Run
 from envharness.report.source import call_text, outline
 from envharness.report.text import cut, duration, percent, visible, visible_line, words
 from envharness.report.weaknesses import Weakness, declared_weaknesses
 from envharness.rigger.records import NULL_DESIGNER, Round, TaskResult
 from envharness.rigger.summary import Share, accepted_round, deciding_measurement
-from envharness.store.database import RunStore
 
 NAME_LIMIT = 72
 NAME_WIDTH = 20
@@ -42,9 +41,8 @@ def paragraph(text: str, style: str = "", limit: int = TEXT_LIMIT) -> Text:
     return Text(visible(cut(text, limit)), style=style)
 
 
-def run_tables(store: RunStore) -> Group:
-    """Return the whole overview of a run: figures, weaknesses, tasks. Raises StoreError where there is nothing yet."""
-    run = load_run(store)
+def run_tables(run: Run) -> Group:
+    """Return the whole overview of a run: figures, weaknesses, tasks."""
     declared = declared_weaknesses(run.config.get("policy"))
     parts: list[RenderableType] = [summary_table(run), flaw_table(run.main.figures, declared), task_table(run)]
     if not run.finished:
