@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import cast
 
 import pytest
@@ -119,8 +120,7 @@ def test_what_cannot_be_read_is_explained_and_names_no_action(
 ) -> None:
     found = read(make_format(name), ChatAnswer(text=answer) if isinstance(answer, str) else answer, tools)
     assert found.action is None
-    with pytest.raises(ValueError, match=said):
-        raise ValueError(found.problem)
+    assert re.search(said, found.problem)
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -140,7 +140,8 @@ def _options(options: Mapping[str, Any]) -> LanguageModelOptions:
     except ValidationError as error:
         where, message = first_problem(error)
         known = ", ".join(LanguageModelOptions.model_fields)
-        raise ConfigError(f"policy llm: option {where!r}: {message} (options: {known})") from error
+        # Without its cause, which holds the value: it could be a key that was pasted where a reference belongs.
+        raise ConfigError(f"policy llm: option {where!r}: {message} (options: {known})") from None
 
 
 def _tokens_beside(form: Format, turn: Turn) -> int:
