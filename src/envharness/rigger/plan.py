@@ -17,7 +17,7 @@ from envharness.rigger.checks import verdict_of
 from envharness.rigger.config import RigConfig
 from envharness.rigger.designers.base import AnyDesigner, DesignAttempt, Designer, Evidence, Proposal
 from envharness.rigger.diagnose import diagnose
-from envharness.rigger.failures import compare_failures
+from envharness.rigger.failure_shifts import compare_failures
 from envharness.rigger.free_checks import FreeChecks
 from envharness.rigger.objectives import Objective
 from envharness.rigger.observe import TaskView, policy_wins

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from envharness.rigger.records import Measurement, RigSummary, Round, TaskResult
 from envharness.rigger.statistics import in_band, wilson
 
-Band = tuple[float, float]
-
 
 @dataclass(frozen=True)
 class Share:
@@ -40,27 +38,27 @@ def deciding_measurement(result: TaskResult) -> Measurement:
     return accepted.measured if accepted and accepted.measured else result.baseline
 
 
-def share_in_band(batches: Sequence[Measurement | None], band: Band) -> Share:
+def share_in_band(batches: Sequence[Measurement | None], band: tuple[float, float]) -> Share:
     """Return how many of the batches lie in the band. One that is missing or incomplete counts as outside."""
     return Share(sum(batch is not None and in_band(batch, band) for batch in batches), len(batches))
 
 
-def share_before(results: Sequence[TaskResult], band: Band) -> Share:
+def share_before(results: Sequence[TaskResult], band: tuple[float, float]) -> Share:
     """Return the share by the rollouts of the baseline."""
     return share_in_band([result.baseline for result in results], band)
 
 
-def share_after(results: Sequence[TaskResult], band: Band) -> Share:
+def share_after(results: Sequence[TaskResult], band: tuple[float, float]) -> Share:
     """Return the share as the method counts it: by the K rollouts that decided."""
     return share_in_band([deciding_measurement(result) for result in results], band)
 
 
-def fresh_share(batches: Sequence[Measurement | None], band: Band) -> Share | None:
+def fresh_share(batches: Sequence[Measurement | None], band: tuple[float, float]) -> Share | None:
     """Return the share by fresh rollouts, or None where no task was measured afresh."""
     return share_in_band(batches, band) if any(batch is not None for batch in batches) else None
 
 
-def share_remeasured(results: Sequence[TaskResult], band: Band) -> Share | None:
+def share_remeasured(results: Sequence[TaskResult], band: tuple[float, float]) -> Share | None:
     """Return the share of the final stacks by fresh rollouts, or None where none were asked for."""
     return fresh_share([result.remeasured for result in results], band)
 
@@ -69,7 +67,7 @@ def summarise(
     results: Sequence[TaskResult],
     null: Sequence[TaskResult],
     *,
-    band: Band,
+    band: tuple[float, float],
     designer: str,
     seconds: float,
     run_dir: str,
