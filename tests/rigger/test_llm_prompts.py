@@ -8,7 +8,7 @@ import pytest
 
 from envharness.core.types import Action, Blocked, EnvResponse, JsonDict, Observation
 from envharness.rigger.designers.llm_forms import DIAGNOSIS_TOOL, candidate_tool
-from envharness.rigger.designers.llm_prompts import how_to_answer, prompt, system_prompt
+from envharness.rigger.designers.llm_prompts import how_to_answer, system_prompt
 from envharness.sandbox import check_source, open_session
 from envharness.sandbox.hook_scope import SCOPE
 from rigger.build import TOOLS
@@ -70,11 +70,6 @@ def test_the_runs_own_instructions_stand_at_the_end() -> None:
     assert system_prompt("Doors squeak.").endswith("# About this benchmark\nDoors squeak.")
     assert "About this benchmark" not in SYSTEM
     assert "$" not in SYSTEM
-
-
-def test_a_place_without_a_value_is_an_error() -> None:
-    with pytest.raises(KeyError):
-        prompt("explore", how="x")
 
 
 def test_the_way_to_answer_names_the_tool_or_the_keys() -> None:

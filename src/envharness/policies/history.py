@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from envharness.llm.chat import Message
@@ -30,14 +30,16 @@ class PastTurn:
 class History:
     """The messages of one episode. The system message and the first observation stay; the oldest turns go first."""
 
-    def __init__(self, system: str, first: str, *, tokens: int | None, cut_note: str, beside: int = 0) -> None:
+    def __init__(
+        self, system: str, first: str, *, tokens: int | None, cut_note: Callable[[str], str], beside: int = 0
+    ) -> None:
         """Start with the system message and the first observation.
 
         Args:
             system: The system message.
             first: The first observation, which often states the task.
             tokens: The window, in estimated tokens; None never cuts.
-            cut_note: Said after the first observation where turns are left out; `{count}` becomes how many, such as
+            cut_note: Makes the note after the first observation where something is left out, from what that is, such as
                 `3 turns`.
             beside: Tokens that every request carries beside the messages, such as the tools'.
         """
@@ -84,7 +86,7 @@ class History:
         """Say what is left out: `parts`, and the turns that are; empty where nothing is."""
         turns = f"{self._left_out} turn{'s' if self._left_out > 1 else ''}"
         missing = [*parts, turns] if self._left_out else [*parts]
-        return self._cut_note.replace("{count}", " and ".join(missing)) if missing else ""
+        return self._cut_note(" and ".join(missing)) if missing else ""
 
     def _size(self) -> int:
         """Estimate the tokens of a request with the whole first observation."""

@@ -117,7 +117,7 @@ class LanguageModelPolicy:
                 self._system_message(turn.tools),
                 shown,
                 tokens=self._options.history_tokens,
-                cut_note=prompt("cut"),
+                cut_note=lambda missing: prompt("cut", missing=missing),
                 beside=_tokens_beside(self._format, turn),
             )
         else:
@@ -130,7 +130,7 @@ class LanguageModelPolicy:
         parts = [prompt("instructions") if instructions is None else instructions.strip(), self._format.explain(tools)]
         if self._options.skills:
             skills = "\n".join(f"- {skill.strip()}" for skill in self._options.skills)
-            parts.append(prompt("skills").replace("{skills}", skills))
+            parts.append(prompt("skills", skills=skills))
         return "\n\n".join(part for part in parts if part)
 
 

@@ -11,7 +11,7 @@ from envharness.report.failures import failure_list, failure_section
 from envharness.report.figures import rate_strip, rate_text
 from envharness.report.markup import Html, join, table, tag
 from envharness.report.numbers import Band, by_round, flaw_of
-from envharness.report.source import action_list, outline, python_source
+from envharness.report.source import action_list, candidate_line, python_source
 from envharness.report.text import cut, visible_line, words
 from envharness.report.trajectory import Caps, choose_pair, comparison
 from envharness.rigger.records import Candidate, Diagnosis, Measurement, Round, TaskResult
@@ -189,7 +189,7 @@ def _written_on(entry: Round) -> Html | None:
 
 
 def _candidate(candidate: Candidate) -> Html:
-    facts = outline(candidate)
+    facts = candidate_line(candidate)
     stage, contract = candidate.in_env_actions, candidate.contract_source
     return join(
         tag("p", cut(facts, PROSE_LIMIT), class_="facts") if facts else None,

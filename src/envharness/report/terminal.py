@@ -16,7 +16,7 @@ from envharness.core.trace import Episode, TraceStep
 from envharness.report.figures import rate_text
 from envharness.report.numbers import Band, Figures, by_round, flaw_of
 from envharness.report.run import Run
-from envharness.report.source import call_text, outline
+from envharness.report.source import call_text, candidate_line
 from envharness.report.text import cut, duration, percent, visible, visible_line, words
 from envharness.report.weaknesses import Weakness, declared_weaknesses
 from envharness.rigger.records import NULL_DESIGNER, Round, TaskResult
@@ -170,7 +170,7 @@ def _unpaid_try(entry: Round, number: int) -> Padding:
     failed = next(
         (f"check {words(check.id)} failed" for check in entry.checks if not check.passed), words(entry.verdict)
     )
-    what = f"Round {entry.number}, unpaid try {number}: {outline(entry.candidate)}; {failed}"
+    what = f"Round {entry.number}, unpaid try {number}: {candidate_line(entry.candidate)}; {failed}"
     return Padding(line(what, "dim", TEXT_LIMIT), (1, 0, 0, 2))
 
 
@@ -178,7 +178,7 @@ def _round(entry: Round, *, in_full: bool) -> Padding:
     measured, candidate = entry.measured, entry.candidate
     won = f"{measured.successes} of {measured.valid} won" if measured else "no rollout paid for"
     head = f"Round {entry.number}: {entry.decision}, {won}, {words(entry.verdict)}"
-    parts: list[RenderableType] = [line(head, "bold"), line(outline(candidate), "dim", TEXT_LIMIT)]
+    parts: list[RenderableType] = [line(head, "bold"), line(candidate_line(candidate), "dim", TEXT_LIMIT)]
     if candidate.rationale:
         parts.append(paragraph(candidate.rationale))
     if in_full:

@@ -17,7 +17,7 @@ class Text:
 
     def explain(self, tools: Sequence[ToolSchema]) -> str:
         """Return how to answer, with the tools as text."""
-        return prompt("text").replace("{example}", example(tools)).replace("{tools}", describe(tools))
+        return prompt("text", example=example(tools), tools=describe(tools))
 
     def ask(self, turn: Turn) -> Asking:
         """Ask for plain text."""

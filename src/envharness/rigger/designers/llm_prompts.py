@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.resources import files
-from string import Template
 
 from envharness.core.types import ToolSchema
+from envharness.llm.prompts import fill_prompt
 from envharness.rigger.designers.base import Evidence
 from envharness.rigger.designers.llm_forms import AXES, AnswerForm
 from envharness.rigger.fence import fence
@@ -21,9 +20,8 @@ SOURCE_TOKENS = 1200
 
 
 def prompt(name: str, **values: str) -> str:
-    """Return the text file `name`, filled in. Raises KeyError for a place that no value is given for."""
-    text = files("envharness.rigger").joinpath("prompts", f"{name}.txt").read_text(encoding="utf-8")
-    return Template(text).substitute(values).strip()
+    """Return a prompt of the designers, filled in. Raises KeyError for a place that no value is given for."""
+    return fill_prompt("envharness.rigger", name, **values)
 
 
 def system_prompt(instructions: str) -> str:
