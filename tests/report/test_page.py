@@ -183,9 +183,9 @@ def test_tries_that_failed_a_free_check_stand_within_their_round(tmp_path: Path)
     with open_store(tmp_path / "run") as store:
         put_result(store, "template", found.model_copy(update={"rounds": [first, unpaid, unpaid, last]}))
         page = report(store, tmp_path)
-    heads = [text for _, text in page.words if text.startswith(("Round ", "Try "))]
-    assert heads == ["Round 1", "Round 2", "Try 1", "Try 2"]
-    assert "3 of 5 won · in band · after 2 unpaid tries" in page.text
+    heads = [text for _, text in page.words if text.startswith(("Round ", "Attempt "))]
+    assert heads == ["Round 1", "Round 2", "Attempt 1", "Attempt 2"]
+    assert "3 of 5 won · in band · after 2 unpaid attempts" in page.text
     assert "every = [1, 2]" in page.text
     assert 'opens_with = look(at="door")' in page.text
 

@@ -79,7 +79,7 @@ def test_one_source_is_printed_and_the_other_candidates_in_outline() -> None:
     assert text.count("def filter_action") == 1
     assert text.index("Round 2: accept") < text.index("def filter_action")
     assert "UNPAID" not in text
-    assert "Round 2, unpaid try 1: template block_calls · magnitude 0.375" in text
+    assert "Round 2, unpaid attempt 1: template block_calls · magnitude 0.375" in text
     assert "check reference solves failed" in " ".join(text.split())
     rejected = printed(task_detail(result("a", 5), Band()))
     assert rejected.count("def filter_action") == 1

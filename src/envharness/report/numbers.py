@@ -104,7 +104,7 @@ def flaw_of(result: TaskResult) -> str:
 
 def by_round(result: TaskResult) -> list[list[Round]]:
     """Return the candidates of a task round by round. Those before the last of a round failed a free check, unpaid."""
-    return [list(tries) for _, tries in groupby(result.rounds, key=lambda entry: entry.number)]
+    return [list(attempts) for _, attempts in groupby(result.rounds, key=lambda entry: entry.number)]
 
 
 def figures_of(results: Sequence[TaskResult], band: Band) -> Figures:

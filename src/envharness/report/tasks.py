@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from envharness.core.messages import counted
 from envharness.core.spec import ChainedNode, EnvironmentNode, StackSpec, WrappedNode
 from envharness.core.trace import Episode
 from envharness.report.failures import failure_list, failure_section
@@ -118,25 +119,25 @@ def _measurement_row(name: str, measured: Measurement) -> Html:
 def _rounds(result: TaskResult) -> Html | None:
     if not result.rounds:
         return None
-    return tag("section", tag("h4", "Rounds"), [_round(tries[-1], tries[:-1]) for tries in by_round(result)])
+    return tag("section", tag("h4", "Rounds"), [_round(attempts[-1], attempts[:-1]) for attempts in by_round(result)])
 
 
 def _round(entry: Round, unpaid: Sequence[Round]) -> Html:
     """Show a round by its last candidate, and those that failed a free check before it; the accepted one lies open."""
-    tries = f" · after {len(unpaid)} unpaid {'try' if len(unpaid) == 1 else 'tries'}" if unpaid else ""
+    after = f" · after {counted(len(unpaid), 'unpaid attempt')}" if unpaid else ""
     return tag(
         "details",
         tag(
             "summary",
             tag("span", f"Round {entry.number}"),
             tag("span", entry.decision, class_=f"badge {DECISION_STYLE[entry.decision]}"),
-            tag("span", f"{_outcome(entry)}{tries}", class_="muted"),
+            tag("span", f"{_outcome(entry)}{after}", class_="muted"),
         ),
         tag(
             "div",
             _content(entry),
-            tag("h6", "Unpaid tries before it") if unpaid else None,
-            [_unpaid_try(earlier, number) for number, earlier in enumerate(unpaid, 1)],
+            tag("h6", "Unpaid attempts before it") if unpaid else None,
+            [_unpaid_attempt(earlier, number) for number, earlier in enumerate(unpaid, 1)],
             class_="body",
         ),
         class_="round",
@@ -144,10 +145,10 @@ def _round(entry: Round, unpaid: Sequence[Round]) -> Html:
     )
 
 
-def _unpaid_try(entry: Round, number: int) -> Html:
+def _unpaid_attempt(entry: Round, number: int) -> Html:
     return tag(
         "details",
-        tag("summary", tag("span", f"Try {number}"), tag("span", _outcome(entry), class_="muted")),
+        tag("summary", tag("span", f"Attempt {number}"), tag("span", _outcome(entry), class_="muted")),
         tag("div", _content(entry), class_="body"),
         class_="round",
     )

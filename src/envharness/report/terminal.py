@@ -159,18 +159,18 @@ def task_detail(result: TaskResult, band: Band) -> Group:
         parts.append(paragraph(result.diagnosis.text))
         parts += [Padding(line(item, limit=TEXT_LIMIT), (0, 0, 0, 2)) for item in result.diagnosis.evidence]
     in_full = accepted_round(result) or (result.rounds[-1] if result.rounds else None)
-    for tries in by_round(result):
-        parts += [_unpaid_try(entry, number) for number, entry in enumerate(tries[:-1], 1)]
-        parts.append(_round(tries[-1], in_full=tries[-1] is in_full))
+    for attempts in by_round(result):
+        parts += [_unpaid_attempt(entry, number) for number, entry in enumerate(attempts[:-1], 1)]
+        parts.append(_round(attempts[-1], in_full=attempts[-1] is in_full))
     return Group(*parts)
 
 
-def _unpaid_try(entry: Round, number: int) -> Padding:
+def _unpaid_attempt(entry: Round, number: int) -> Padding:
     """Show in one line a candidate that failed a free check, so that its round went on with another one."""
     failed = next(
         (f"check {words(check.id)} failed" for check in entry.checks if not check.passed), words(entry.verdict)
     )
-    what = f"Round {entry.number}, unpaid try {number}: {candidate_line(entry.candidate)}; {failed}"
+    what = f"Round {entry.number}, unpaid attempt {number}: {candidate_line(entry.candidate)}; {failed}"
     return Padding(line(what, "dim", TEXT_LIMIT), (1, 0, 0, 2))
 
 

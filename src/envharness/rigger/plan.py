@@ -61,8 +61,6 @@ class TaskPlanner:
         """The task's batches."""
         return TaskBatches(self.view, self.config, self.designer_id)
 
-    # --- the plan ----------------------------------------------------------------------------------------------------
-
     def plan(self) -> TaskPlan:
         """Observe, decide the direction, design, and re-measure where the configuration asks for it."""
         result = yield from self._rig()
