@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _THOUGHT = re.compile(r"<think>(.*?)(?:</think>|\Z)", re.DOTALL | re.IGNORECASE)
-_UNOPENED = re.compile(r"\A(?:(?!<think>).)*?</think>", re.DOTALL | re.IGNORECASE)
+_TAG = re.compile(r"</?think>", re.IGNORECASE)
 
 
 def split_thought(text: str) -> tuple[str, str]:
@@ -13,10 +13,10 @@ def split_thought(text: str) -> tuple[str, str]:
 
     A model whose prompt opened the thought for it writes only the end tag; all before that is thought.
     """
-    unopened = _UNOPENED.match(text)
+    tag = _TAG.search(text)
     found: list[str] = []
-    if unopened:
-        found.append(unopened[0][: -len("</think>")].strip())
-        text = text[unopened.end() :]
+    if tag and tag[0].startswith("</"):
+        found.append(text[: tag.start()].strip())
+        text = text[tag.end() :]
     found += [part.strip() for part in _THOUGHT.findall(text)]
     return "\n".join(part for part in found if part), _THOUGHT.sub("", text).strip()
