@@ -27,4 +27,4 @@ def test_what_scripts_are_told_is_what_the_report_shows() -> None:
     assert shown.remeasured is not None
     assert (told.in_band_before, told.in_band_after) == (shown.before.value, shown.after.value)
     assert told.in_band_remeasured == told.identity_in_band_remeasured == shown.remeasured.value
-    assert (told.rollouts, told.invalid) == (shown.rollouts, shown.lost)
+    assert (told.rollouts, told.invalid) == (shown.rollouts, shown.invalid_rollouts)

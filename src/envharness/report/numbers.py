@@ -83,7 +83,7 @@ class Figures:
     """Fresh rollouts a task; 0 where none were asked for."""
     rollouts: int
     """Rollouts asked for, the fresh ones included."""
-    lost: int
+    invalid_rollouts: int
     """Those of them that were not valid."""
     flaws: tuple[FlawCount, ...]
     """Every flaw that was looked for, the most frequent first."""
@@ -111,7 +111,7 @@ def figures_of(results: Sequence[TaskResult], band: Band) -> Figures:
     """Compute the figures of one designer's results."""
     statuses = [result.status for result in results]
     accepted = [result for result in results if result.status == "accepted"]
-    asked, lost = count_rollouts(results)
+    asked, invalid = count_rollouts(results)
     deciding = [deciding_measurement(result) for result in results]
     fresh = [batch for result in results for batch in (result.before, result.remeasured) if batch is not None]
     return Figures(
@@ -128,7 +128,7 @@ def figures_of(results: Sequence[TaskResult], band: Band) -> Figures:
         deciding_rollouts=max((batch.asked for batch in deciding), default=0),
         fresh_rollouts=max((batch.asked for batch in fresh), default=0),
         rollouts=asked,
-        lost=lost,
+        invalid_rollouts=invalid,
         flaws=count_flaws(results),
     )
 

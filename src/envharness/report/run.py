@@ -53,10 +53,10 @@ class Run:
         Designers start from the same baselines, which are counted once.
         """
         runs = [run for run in (self.main, self.null) if run is not None]
-        asked, lost = count_rollouts([result for run in runs for result in run.results])
+        asked, invalid = count_rollouts([result for run in runs for result in run.results])
         # The time in each summary is the whole run's.
         seconds = max((run.summary.seconds for run in runs if run.summary is not None), default=None)
-        return (asked, lost, seconds if self.finished else None)
+        return (asked, invalid, seconds if self.finished else None)
 
 
 def load_run(store: RunStore) -> Run:

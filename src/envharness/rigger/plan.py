@@ -132,8 +132,8 @@ class TaskPlanner:
         entry: Round | _Stop = _Stop("no attempt is allowed")
         for attempt in range(self.config.check_retries + 1):
             proposal = yield from self._propose(evidence, number, attempt)
-            if proposal.lost or proposal.gave_up:
-                return evidence, _Stop(proposal.lost or proposal.gave_up, invalid=bool(proposal.lost))
+            if proposal.unanswered or proposal.gave_up:
+                return evidence, _Stop(proposal.unanswered or proposal.gave_up, invalid=bool(proposal.unanswered))
             candidate = (proposal.candidate or Candidate()).model_copy(
                 update={"contract_seed": self.batches.seeds.contract(number, attempt)}
             )

@@ -68,7 +68,7 @@ class Proposal:
     prediction: Prediction | None = None
     problem: str = ""
     """The answer holds no candidate: a failed check, told to the next attempt."""
-    lost: str = ""
+    unanswered: str = ""
     """Our side failed (no model answered): nothing is decided about the task."""
     gave_up: str = ""
     """It has nothing more to try: the task is rejected."""

@@ -118,7 +118,7 @@ class LanguageModelDesigner:
             diagnosis, prediction = _written_in_round(evidence, attempt.round)
             return Proposal(problem=str(error), diagnosis=diagnosis, prediction=prediction)
         except NoAnswerError as error:
-            return Proposal(lost=str(error))
+            return Proposal(unanswered=str(error))
 
     def label_failures(
         self, evidence: Evidence, episodes: Sequence[Episode], attempt: DesignAttempt
