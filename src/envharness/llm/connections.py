@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import urllib.request
+import zlib
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import cast
 from urllib.parse import urlsplit
 
 import httpx
+
+MAX_BODY_BYTES = 8 << 20
+"""The largest answer that is read; no model writes as much."""
+_MAX_ZLIB_BITS = 47
+"""Lets zlib find out by itself whether it is gzip or deflate."""
+
+
+class UnreadableBody(Exception):
+    """A server sends more than anything can be done with, or what was not asked for."""
 
 
 class Connections(httpx.AsyncBaseTransport):
@@ -38,7 +48,8 @@ class Connections(httpx.AsyncBaseTransport):
             self._idle.append(connection)
             raise
         stream = cast("httpx.AsyncByteStream", response.stream)
-        response.stream = _Lent(stream, lambda: self._idle.append(connection))
+        encoding = response.headers.pop("content-encoding", "identity").strip().lower()
+        response.stream = _Lent(stream, encoding, lambda: self._idle.append(connection))
         return response
 
     async def aclose(self) -> None:
@@ -54,15 +65,25 @@ class Connections(httpx.AsyncBaseTransport):
 
 
 class _Lent(httpx.AsyncByteStream):
-    """A response's body; gives its connection back when it is closed."""
+    """A response's body, within bounds; gives its connection back when it is closed.
 
-    def __init__(self, body: httpx.AsyncByteStream, give_back: Callable[[], None]) -> None:
+    It is unpacked here, where a server packs although it was asked not to: httpx would do so without a bound.
+    """
+
+    def __init__(self, body: httpx.AsyncByteStream, encoding: str, give_back: Callable[[], None]) -> None:
         self._body = body
+        self._encoding = encoding
         self._give_back: Callable[[], None] | None = give_back
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        unpack = _unpacker(self._encoding)
+        size = 0
         async for part in self._body:
-            yield part
+            plain = unpack(part)
+            size += len(plain)
+            if size > MAX_BODY_BYTES:
+                raise UnreadableBody(f"it is longer than {MAX_BODY_BYTES} bytes")
+            yield plain
 
     async def aclose(self) -> None:
         try:
@@ -73,10 +94,29 @@ class _Lent(httpx.AsyncByteStream):
                 self._give_back = None
 
 
+def _unpacker(encoding: str) -> Callable[[bytes], bytes]:
+    """Return what unpacks the next part of a body, up to a little more than the bound. Raises UnreadableBody."""
+    if encoding in {"identity", ""}:
+        return lambda part: part
+    if encoding not in {"gzip", "deflate"}:
+        raise UnreadableBody(f"it is packed as {encoding[:20]!r}, which was not asked for")
+    decoder = zlib.decompressobj(_MAX_ZLIB_BITS)
+
+    def unpack(part: bytes) -> bytes:
+        try:
+            return decoder.decompress(part, MAX_BODY_BYTES + 1)
+        except zlib.error as error:
+            raise UnreadableBody(f"it is packed as {encoding}, and cannot be unpacked: {error}") from None
+
+    return unpack
+
+
 def _proxy_for(base_url: str) -> str | None:
     """Return the proxy that the environment names for an address, which a transport of one's own has to look up."""
     parts = urlsplit(base_url)
     if not parts.hostname or urllib.request.proxy_bypass(parts.hostname):
         return None
     proxies = urllib.request.getproxies()
-    return proxies.get(parts.scheme) or proxies.get("all")
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    # `host:port` is how many write it.
+    return proxy if not proxy or "://" in proxy else f"http://{proxy}"

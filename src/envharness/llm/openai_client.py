@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from envharness.core.errors import ConfigError
 from envharness.llm.chat import ChatAnswer, ChatRequest
 from envharness.llm.config import Endpoint, ModelConfig
-from envharness.llm.failures import from_status, timed_out, unreachable, without_key
+from envharness.llm.failures import from_status, malformed, timed_out, unreachable, without_key
 from envharness.llm.remote import RemoteClient, key_of
 from envharness.llm.wire import from_wire, to_wire
 
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 CONNECT_SECONDS = 10.0
-"""What it may take to reach a server at all, within the limit of an attempt."""
+"""What it may take to reach a server at all, and at most half of the limit of an attempt.
+
+A handshake that hangs has to end by this limit: one that is cancelled leaves its socket open."""
 
 
 class OpenAIClient(RemoteClient):
@@ -34,6 +36,8 @@ class OpenAIClient(RemoteClient):
         import httpx
         import openai
 
+        from envharness.llm.connections import UnreadableBody
+
         where = self.name_of(endpoint)
         try:
             # The body is written and read by this package, which costs half of what the SDK's own models do, and
@@ -47,9 +51,13 @@ class OpenAIClient(RemoteClient):
             raise from_status(where, error.status_code, error.response.headers, said) from None
         except openai.APITimeoutError:
             raise timed_out(where, self.config.timeout_seconds) from None
-        except (openai.APIConnectionError, httpx.HTTPError) as error:
+        except (openai.APIConnectionError, httpx.HTTPError, httpx.InvalidURL) as error:
             cause = error.__cause__ or error
-            raise unreachable(where, f"{type(cause).__name__} {cause}".strip()) from None
+            if isinstance(cause, UnreadableBody):
+                raise malformed(where, str(cause)) from None
+            # What a server sends in place of HTTP is quoted in the message, and may quote the request in turn.
+            why = without_key(f"{type(cause).__name__} {cause}".strip().encode(errors="replace"), self._keys[endpoint])
+            raise unreachable(where, why.decode()) from None
         return from_wire(where, without_key(body, self._keys[endpoint]), self.config.prices)
 
     async def disconnect(self) -> None:
@@ -75,11 +83,12 @@ def _connect(endpoint: Endpoint, key: str | None, timeout_seconds: float) -> Asy
         api_key=key or "none",
         max_retries=0,
         http_client=DefaultAsyncHttpxClient(
-            timeout=httpx.Timeout(timeout_seconds, connect=min(CONNECT_SECONDS, timeout_seconds)),
+            timeout=httpx.Timeout(timeout_seconds, connect=min(CONNECT_SECONDS, timeout_seconds / 2)),
             transport=Connections(endpoint.base_url),
         ),
     )
     # The SDK takes these from the environment, and would send them to whatever server is asked.
     connection.organization = connection.project = connection.admin_api_key = None
-    connection._custom_headers = {}  # noqa: SLF001  what OPENAI_CUSTOM_HEADERS holds has no other place
+    # And an answer is short: packed, it would save nothing, while a server could pack what no memory holds.
+    connection._custom_headers = {"Accept-Encoding": "identity"}  # noqa: SLF001  OPENAI_CUSTOM_HEADERS ends here
     return connection

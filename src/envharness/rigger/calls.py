@@ -23,10 +23,11 @@ from envharness.core.errors import (
 )
 from envharness.core.messages import one_line
 from envharness.core.types import JsonDict
+from envharness.core.usage import Usage
 from envharness.llm.chat import ChatAnswer, ChatClient
 from envharness.llm.config import ModelConfig
-from envharness.rigger.requests import Answered, Call
-from envharness.rollouts.ledger import MODEL_CALL
+from envharness.rigger.requests import Answered, Call, Failure
+from envharness.rollouts.ledger import MODEL_CALL, add_failed_call
 from envharness.store.database import RunStore
 
 CLOSE_SECONDS = 10.0
@@ -57,6 +58,7 @@ def stored_answer(store: RunStore, call: Call) -> Answered | None:
 def store_answer(store: RunStore, call: Call, answered: Answered) -> None:
     """Keep a completed call. A failure of the machinery is not kept: the next start asks again."""
     if answered.failure == "provider":
+        add_failed_call(store, call_key(call), call.request.role, call.request.task, answered.usage)
         return
     body: JsonDict = {
         "task": call.request.task,
@@ -66,6 +68,8 @@ def store_answer(store: RunStore, call: Call, answered: Answered) -> None:
         "failure": answered.failure,
         "detail": answered.detail,
     }
+    if answered.usage.calls:
+        body["usage"] = cast("JsonDict", answered.usage.model_dump(mode="json"))
     store.put_record(MODEL_CALL, call_key(call), body)
 
 
@@ -73,6 +77,10 @@ def store_answer(store: RunStore, call: Call, answered: Answered) -> None:
 class _Finished:
     key: str
     future: Future[ChatAnswer]
+
+
+def _unanswered(failure: Failure, detail: str, error: ProviderError) -> Answered:
+    return Answered(failure=failure, detail=detail, usage=error.usage or Usage())
 
 
 class ModelDesk:
@@ -112,11 +120,11 @@ class ModelDesk:
         except (ProviderRefusedError, BudgetExhaustedError):
             raise
         except ContextTooLongError as error:
-            return finished.key, Answered(failure="context_too_long", detail=str(error))
+            return finished.key, _unanswered("context_too_long", str(error), error)
         except ContentFilterError as error:
-            return finished.key, Answered(failure="content_filter", detail=str(error))
+            return finished.key, _unanswered("content_filter", str(error), error)
         except ProviderError as error:
-            return finished.key, Answered(failure="provider", detail=f"{type(error).__name__}: {error}")
+            return finished.key, _unanswered("provider", f"{type(error).__name__}: {error}", error)
 
     def drain(self) -> list[tuple[str, Answered]]:
         """Return what has been answered by now. Further refusals in it are left out: one ends the run already."""

@@ -22,7 +22,7 @@ NO_ANSWER = "(no answer)"
 """Stands for an empty answer in the history, because some endpoints refuse an empty message."""
 
 _THOUGHT = re.compile(r"<think>(.*?)(?:</think>|\Z)", re.DOTALL | re.IGNORECASE)
-_UNOPENED = re.compile(r"\A(?:(?!<think>).)*?</think>", re.DOTALL | re.IGNORECASE)
+_TAG = re.compile(r"</?think>", re.IGNORECASE)
 
 
 class UnreadableAnswer(Exception):
@@ -109,11 +109,11 @@ def split_thought(text: str) -> tuple[str, str]:
 
     A model whose prompt opened the thought for it writes only the end tag; all before that is thought.
     """
-    unopened = _UNOPENED.match(text)
+    tag = _TAG.search(text)
     found: list[str] = []
-    if unopened:
-        found.append(unopened[0][: -len("</think>")].strip())
-        text = text[unopened.end() :]
+    if tag and tag[0].startswith("</"):
+        found.append(text[: tag.start()].strip())
+        text = text[tag.end() :]
     found += [part.strip() for part in _THOUGHT.findall(text)]
     return _joined(found), _THOUGHT.sub("", text).strip()
 
