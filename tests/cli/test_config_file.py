@@ -51,6 +51,13 @@ def test_a_file_and_flags_that_override_it(tmp_path: Path) -> None:
         ("a: !!python/object/apply:os.system ['true']\n", r"line 1: not YAML"),
         ("a: &x [*x]\n", r"unknown key|holds itself"),
         ("", r"required"),
+        (
+            'policy:\n  id: llm\n  options: {instructions: "half \\ud83d"}\n',
+            r"line 3, key 'policy\.options\.instructions': .*half of a character",
+        ),
+        ('"\\udfff": 1\n', r"line 1: a key: .*half of a character"),
+        (GOOD + "budget: {money: 1.0e+400}\n", r"line 6, key 'budget\.money': 1\.0e\+400 is no number"),
+        (GOOD + "budget: {tokens: 0}\n", r"line 6, key 'budget\.tokens'"),
     ],
 )
 def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, message: str) -> None:

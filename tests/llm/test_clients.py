@@ -90,6 +90,20 @@ def test_what_a_configuration_lacks_is_said_before_it_costs(config: ModelConfig,
         require_usable(config)
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["http://", "http:///v1", "http://[::1", "http://host:99999/v1", "http://a b/v1", "http://x\ny/v1", "http://h:x"],
+)
+def test_an_address_that_is_none_is_refused_before_it_is_asked(url: str) -> None:
+    with pytest.raises(ValidationError, match="names a host"):
+        Endpoint(base_url=url)
+
+
+def test_a_recording_that_is_not_there_is_said_before_it_costs() -> None:
+    with pytest.raises(ConfigError, match=r"there is no file nowhere\.jsonl"):
+        require_usable(ModelConfig(client="recorded", recording="nowhere.jsonl"))
+
+
 @pytest.mark.parametrize("url", ["http://user:pw@host/v1", "https://host/v1?key=abc", "ftp://host"])
 def test_an_address_holds_no_secret(url: str) -> None:
     with pytest.raises(ValidationError, match="base_url"):

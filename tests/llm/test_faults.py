@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import gzip
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -24,7 +23,6 @@ from envharness.core.errors import (
 from envharness.core.usage import Usage
 from envharness.llm.chat import ChatAnswer, ChatRequest, Message
 from envharness.llm.config import Endpoint, Prices
-from envharness.llm.openai_client import LARGEST_ANSWER
 from envharness.testing import fault_replies as replies
 from envharness.testing.fault_server import FaultServer
 
@@ -225,15 +223,9 @@ def test_the_request_goes_over_as_the_protocol_has_it(ask: Ask) -> None:
 def test_a_redirect_is_refused_and_not_followed(ask: Ask) -> None:
     with FaultServer() as elsewhere:
         moved = replies.Reply(status=307, headers={"location": f"{elsewhere.base_url}/chat/completions"})
-        with FaultServer.replying(moved) as server, pytest.raises(ProviderError, match="HTTP 307"):
+        with FaultServer.replying(moved) as server, pytest.raises(ProviderRefusedError, match="HTTP 307 .*base_url"):
             ask(server)
         assert elsewhere.requests == []
-
-
-def test_an_answer_that_unpacks_without_end_is_cut_off(ask: Ask) -> None:
-    bomb = replies.Reply(body=gzip.compress(bytes(LARGEST_ANSWER + 1)), headers={"content-encoding": "gzip"})
-    with FaultServer.replying(bomb) as server, pytest.raises(MalformedAnswerError, match="longer than 64 MiB"):
-        ask(server)
 
 
 def test_cookies_of_one_call_are_not_sent_with_the_next(ask: Ask) -> None:

@@ -8,15 +8,20 @@ from typing import Literal
 import pytest
 
 from envharness.cli.app import run as command
-from envharness.core.errors import BudgetExhaustedError, ProviderRefusedError
+from envharness.core.errors import BudgetExhaustedError, ConfigError, ProviderRefusedError
 from envharness.core.policy import PolicySpec
 from envharness.core.spec import StackSpec
+from envharness.core.trace import Episode
 from envharness.core.types import JsonDict
 from envharness.core.usage import Usage
+from envharness.llm.chat import ChatRequest, Message
+from envharness.llm.config import ModelConfig
+from envharness.rigger.call_records import store_answer, stored_answer
 from envharness.rigger.config import DesignerConfig, EnvironmentConfig, RigConfig
 from envharness.rigger.loop import rig
-from envharness.rollouts.engine import make_engine
-from envharness.rollouts.job import Limits
+from envharness.rigger.requests import Answered, Call
+from envharness.rollouts.engine import Engine, make_engine
+from envharness.rollouts.job import Limits, RolloutJob
 from envharness.rollouts.ledger import LEDGER, Budget, read_ledger
 from envharness.store.database import RunStore
 from envharness.testing import fault_replies as replies
@@ -166,6 +171,107 @@ def test_money_is_a_budget_too() -> None:
     assert not Budget(money=1.0).exhausted_by(Usage(calls=1, prompt=10**9, cost=0.99))
     assert Budget(money=1.0).exhausted_by(Usage(calls=1, cost=1.25)) == "1.25 of 1 money"
     assert Budget().exhausted_by(Usage(calls=10**9, prompt=10**12, cost=1e9)) == ""
+
+
+def test_a_budget_ends_although_the_endpoint_counts_nothing(tmp_path: Path) -> None:
+    uncounted = replies.Reply(body=b'{"choices": [{"message": {"content": "ok"}}]}')
+    with FaultServer.replying(uncounted) as server:
+        plan = two_tasks(server)
+        with pytest.raises(BudgetExhaustedError, match="of 100 tokens"):
+            carry_out(tmp_path, plan, Budget(tokens=100))
+
+
+def test_what_answers_without_an_answer_cost_counts_against_the_budget(tmp_path: Path) -> None:
+    with FaultServer.replying(replies.empty_choices()) as server:
+        plan = two_tasks(server)
+        with pytest.raises(BudgetExhaustedError):
+            carry_out(tmp_path, plan, Budget(tokens=20))
+        with RunStore.read(tmp_path) as store:
+            total = read_ledger(store).total
+        assert (total.calls, total.prompt) == (len(server.requests), 7 * len(server.requests))
+
+
+def failed(usage: Usage) -> Answered:
+    return Answered(failure="provider", detail="no choice", usage=usage)
+
+
+def test_what_a_designers_failed_calls_cost_is_kept_from_start_to_start(tmp_path: Path) -> None:
+    request = ChatRequest(messages=(Message(role="user"),), role="designer", task="t")
+    call = Call(request, ModelConfig(client="scripted", answers=("x",)))
+    for _ in range(2):
+        with RunStore.open(tmp_path, config={}, command="rig") as store:
+            store_answer(store, call, failed(ONE_CALL))
+            assert stored_answer(store, call) is None, "it is asked again"
+    with RunStore.open(tmp_path, config={}, command="rig") as store:
+        store_answer(store, call, Answered(failure="content_filter", usage=ONE_CALL))
+        assert read_ledger(store).by_role() == {"designer": ONE_CALL + ONE_CALL + ONE_CALL}
+
+
+@pytest.mark.parametrize("prices", [{}, {"prompt": 1.0}, {"prompt": 1.0, "completion": 2.0}])
+def test_a_budget_of_money_needs_prices(tmp_path: Path, prices: JsonDict) -> None:
+    with FaultServer() as server:
+        model: JsonDict = {"model": "m", "endpoints": [{"base_url": server.base_url}], "prices": prices}
+        policy = PolicySpec(id="llm", options={"model": model, "format": "text"})
+        plan = two_tasks(server).model_copy(update={"policy": policy})
+        error = BudgetExhaustedError if len(prices) > 1 else ConfigError
+        with pytest.raises(error, match="money"):
+            carry_out(tmp_path, plan, Budget(money=1e-6))
+        assert bool(server.requests) == (error is BudgetExhaustedError)
+
+
+class Interrupted(Engine):
+    """An engine whose driver is interrupted while it waits, when all episodes have come."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._come: list[tuple[RolloutJob, Episode]] = []
+
+    def submit(self, job: RolloutJob) -> None:
+        self._engine.submit(job)
+
+    def next_result(self, timeout: float | None = None) -> tuple[RolloutJob, Episode] | None:
+        if timeout == 0:
+            return self._come.pop() if self._come else None
+        while (finished := self._engine.next_result(timeout)) is not None:
+            self._come.append(finished)
+        raise KeyboardInterrupt
+
+    @property
+    def in_flight(self) -> int:
+        return self._engine.in_flight
+
+    @property
+    def capacity(self) -> int:
+        return self._engine.capacity
+
+    def cancel(self) -> None:
+        self._engine.cancel()
+
+    def close(self) -> None:
+        self._engine.close()
+
+
+def test_what_had_come_before_an_interruption_is_kept(tmp_path: Path) -> None:
+    with FaultServer() as server:
+        plan = two_tasks(server)
+        content = plan.model_dump(mode="json")
+        with (
+            RunStore.open(tmp_path, config=content, command="rig") as store,
+            Interrupted(make_engine("inline")) as engine,
+            pytest.raises(KeyboardInterrupt),
+        ):
+            rig(plan, store=store, engine=engine, unsafe_hooks=True)
+        assert server.requests
+        with RunStore.read(tmp_path) as store:
+            assert read_ledger(store).total.calls == len(server.requests)
+
+
+def test_a_key_that_was_pasted_is_not_even_shown_by_debug(capfd: pytest.CaptureFixture[str]) -> None:
+    model = f"{{model: m, endpoints: [{{base_url: 'http://x', api_key: {CANARY}}}]}}"
+    assert command(["run", "toy24", "-p", "llm", "-q", f"model={model}", "--debug"]) == ConfigError.exit_code
+    shown = capfd.readouterr()
+    assert "api_key" in shown.err
+    assert CANARY not in shown.out + shown.err
 
 
 def test_the_command_ends_with_its_own_code_and_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from typing import cast
 
 import pytest
@@ -12,7 +13,7 @@ from canned import calling
 from envharness import make
 from envharness.core.policy import Decision, Turn
 from envharness.core.types import Action, JsonDict, Observation, ToolSchema
-from envharness.llm.chat import ChatAnswer
+from envharness.llm.chat import ChatAnswer, ToolCall
 from envharness.policies.formats import FORMATS, FormatName, make_format
 from envharness.policies.formats.base import NO_ANSWER, read, reply
 from envharness.policies.formats.json_schema import schema_of
@@ -235,3 +236,58 @@ def test_the_prompt_says_what_there_is_to_call(name: FormatName, tools: tuple[To
     assert "{example}" not in explained
     if name != "function_calling":
         assert all(tool.description in explained for tool in tools)
+
+
+HOSTILE = {
+    "blocks that never close": "```a\n" * 20_000,
+    "thoughts that never close": "<think>" * 20_000,
+    "thoughts that never open": "</think>" * 20_000,
+    "actions that never close": "<action>" * 20_000,
+    "many arguments": f"combine({','.join(f'k{n}={n}' for n in range(20_000))})",
+    "many spaces": f"combine({' ' * 200_000})",
+    "many words": "word " * 400_000,
+    "many lines": "line\n" * 200_000,
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_no_answer_holds_up_the_other_episodes(name: FormatName, text: str) -> None:
+    began = time.process_time()
+    reading = read(make_format(name), ChatAnswer(text=text), TOY24)
+    make_format(name).remember(ChatAnswer(text=text))
+    assert time.process_time() - began < 2.0
+    assert reading.action is None or reading.action.name == "combine"
+    assert len(reading.problem) < 2000
+
+
+def test_a_thousand_calls_are_not_all_quoted_back_nor_sent_again() -> None:
+    answer = calling(*[("n" * 10_000, "{}")] * 1000)
+    reading = read(make_format("function_calling"), answer, TOY24)
+    assert reading.problem.startswith("You called 1000 tools at once")
+    assert len(reading.problem) < 2000
+    message = make_format("function_calling").remember(answer)
+    assert len(message.tool_calls) <= 128
+    assert max(len(call.name) for call in message.tool_calls) <= 64
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [("functions.combine", "functions_combine"), ("go north", "go_north"), ("é\n", "__"), ("", "unnamed")],
+)
+def test_a_name_that_a_server_would_refuse_is_sent_back_in_letters_it_takes(name: str, sent: str) -> None:
+    (call,) = make_format("function_calling").remember(calling((name, "{}"))).tool_calls
+    assert call.name == sent
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [("", ""), ("call_1", ""), ("", "call_0"), ("a", "a", "a"), ("call_1", "call_1", "call_0"), ("", "call_0", "")],
+)
+def test_every_call_sent_back_has_an_id_of_its_own(ids: tuple[str, ...]) -> None:
+    calls = tuple(ToolCall(id=identity, name="stop", arguments="{}") for identity in ids)
+    message = make_format("function_calling").remember(ChatAnswer(tool_calls=calls))
+    own = [call.id for call in message.tool_calls]
+    assert len(set(own)) == len(ids)
+    assert all(own)
+    assert [shown.tool_call_id for shown in reply(message, "seen")] == own

@@ -97,9 +97,39 @@ def test_a_cut_makes_room_for_several_turns_so_that_the_beginning_stays_the_same
     assert 0 < changes < 60 * (1 - KEPT_SHARE)
 
 
-def test_what_does_not_fit_at_all_is_sent_all_the_same() -> None:
-    history = History("s", "f" * 900, tokens=100, cut_note=note_of)
-    assert history.messages()[1].content == "f" * 900
-    history.add(as_turn(0, "g" * 900, 1))
-    assert history.messages()[1].content == "(Left out: The first observation.)"
-    assert history.messages()[-1].content == "g" * 900
+def test_what_does_not_fit_at_all_is_shortened_with_a_mark_and_keeps_both_ends() -> None:
+    history = History("s", f"A{'f' * 1900}Z", tokens=400, cut_note=note_of)
+    first = history.messages()[1].content
+    assert full(history) <= 400
+    assert (first[0], first[-1]) == ("A", "Z")
+    assert "bytes left out" in first
+    for calls in (0, 1, 2):
+        history.add(as_turn(calls, f"A{'g' * 9000}Z", calls))
+        sent = history.messages()
+        assert full(history) <= 400
+        assert all((one.content[0], one.content[-1]) == ("A", "Z") for one in sent[3:])
+        assert "bytes left out" in sent[-1].content
+        assert sent[1].content.startswith("(Left out: The first observation")
+
+
+def test_an_endless_answer_of_the_model_itself_leaves_its_result_in_sight() -> None:
+    history = History("s", "f", tokens=400, cut_note=note_of)
+    talk = Message(role="assistant", content="blah " * 100_000)
+    history.add(PastTurn(talk, (Message(role="user", content="the answer was cut"),)))
+    call = ToolCall(id="1", name="act", arguments=f'{{"text": "{"x" * 100_000}"}}')
+    acting = Message(role="assistant", tool_calls=(call,))
+    assert full(history) <= 400
+    assert history.messages()[-1].content == "the answer was cut"
+    history.add(PastTurn(acting, (Message(role="tool", content="refused: too long", tool_call_id="1"),)))
+    assert full(history) <= 400
+    assert history.messages()[-2].tool_calls[0].arguments == "{}"
+    assert history.messages()[-1].content == "refused: too long"
+
+
+def test_a_window_smaller_than_the_system_message_still_shows_the_newest() -> None:
+    history = History("s" * 3000, "f" * 3000, tokens=256, cut_note=note_of)
+    history.add(as_turn(0, f"A{'g' * 9000}Z", 1))
+    newest = history.messages()[-1].content
+    assert newest.startswith("A")
+    assert newest.endswith("Z")
+    assert len(newest) < 300

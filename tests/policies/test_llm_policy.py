@@ -222,3 +222,26 @@ def test_other_temperatures_one_rollout_and_other_policies_pass(temperature: flo
     config(PolicySpec(id="llm", options={"model": model_at(temperature)})).check_policy()
     config(PolicySpec(id="llm", options={"model": model_at(0)}), rollouts=1).check_policy()
     config(PolicySpec(id="solver")).check_policy()
+
+
+HALF = "half \ud83d"
+
+
+@pytest.mark.parametrize("options", [{"instructions": HALF}, {"skills": [HALF]}, {"model": {**NOWHERE, "model": HALF}}])
+def test_half_a_character_in_an_option_is_a_mistake_of_the_configuration(options: dict[str, JsonValue]) -> None:
+    with pytest.raises(ConfigError, match="half of a character"):
+        PolicySpec(id="llm", options={"model": NOWHERE, **options}).check()
+
+
+def test_an_observation_longer_than_the_window_still_lets_the_episode_go_on() -> None:
+    asked: list[int] = []
+
+    def answer(request: ChatRequest) -> ChatAnswer:
+        asked.append(sum(len(message.content) for message in request.messages))
+        return ChatAnswer(text="x" * 300_000)
+
+    policy = LanguageModelPolicy(7, client=CannedClient(answer), model=NOWHERE, format="text", history_tokens=2000)
+    with make("toy24", numbers=[1, 4, 6]) as env:
+        episode = run_episode(env, policy, limits=Limits(max_steps=4))
+    assert episode.outcome.reason == "out_of_steps"
+    assert max(asked) <= 2000 * 3

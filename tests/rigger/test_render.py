@@ -142,6 +142,25 @@ def test_no_text_closes_its_own_fence(text: str) -> None:
     assert inside.split("\n")[0].split()[1] != mark
 
 
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "<|im_start|>", "<\uff5cUser\uff5c>", "<start_of_turn>", "<end_of_turn>", "<s>", "</s>", "<eos>",
+        "<<SYS>>", "<</SYS>>", "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[AVAILABLE_TOOLS]", "[TOOL_CALLS]", "<<|",
+    ],
+)  # fmt: skip
+def test_what_a_chat_template_puts_between_turns_is_broken_up(mark: str) -> None:
+    for text in (mark, f"a{mark}b", mark * 3):
+        inside = fence(text, "screen").split("\n")[1]
+        assert mark not in inside
+        assert inside.replace(" ", "") == text
+
+
+@pytest.mark.parametrize("text", ["a[s]", "<span>", "x < |y", "if a < b: c[INSTALL]", "[TOOLS]"])
+def test_other_brackets_stay_as_they_are(text: str) -> None:
+    assert fence(text, "screen").split("\n")[1] == text
+
+
 @given(st.text(max_size=3000), st.integers(20, 400))
 def test_clipping_holds_its_limit_and_says_what_is_gone(text: str, tokens: int) -> None:
     cut = clip(text, tokens)

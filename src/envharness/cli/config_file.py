@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -96,6 +97,7 @@ def _lines_of(root: yaml.Node | None, path: Path) -> Lines:
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 name = str(key.value)
+                refuse_half_characters(name, f"{path}, line {key.start_mark.line + 1}: a key")
                 if (*place, name) in lines:
                     raise ConfigError(f"{path}, line {key.start_mark.line + 1}: key {name!r} is given twice")
                 lines[*place, name] = key.start_mark.line + 1
@@ -104,16 +106,29 @@ def _lines_of(root: yaml.Node | None, path: Path) -> Lines:
             for index, item in enumerate(node.value):
                 lines[*place, index] = item.start_mark.line + 1
                 visit(item, (*place, index))
-        elif node is not None and _is_no_number(node):
+        elif node is not None:
             where = f"{path}, line {node.start_mark.line + 1}, key {'.'.join(map(str, place))!r}"
-            raise ConfigError(f"{where}: {node.value} is no number that a run can record; give a finite one")
+            if _is_no_number(node):
+                raise ConfigError(f"{where}: {node.value} is no number that a run can record; give a finite one")
+            refuse_half_characters(str(node.value), where)
 
     visit(root, ())
     return lines
 
 
 def _is_no_number(node: yaml.Node) -> bool:
-    return node.tag == "tag:yaml.org,2002:float" and node.value.lower().lstrip("+-") in {".inf", ".nan"}
+    if node.tag != "tag:yaml.org,2002:float":
+        return False
+    try:
+        return not math.isfinite(float(node.value.replace("_", "")))
+    except ValueError:  # `.inf` and `.nan`, and numbers to the base 60
+        return node.value.lower().lstrip("+-") in {".inf", ".nan"}
+
+
+def refuse_half_characters(text: str, where: str) -> None:
+    """Raise ConfigError for half of a surrogate pair, which can be neither recorded nor sent. `where` names the key."""
+    if any("\ud800" <= sign <= "\udfff" for sign in text):
+        raise ConfigError(f"{where}: {ascii(text)[:MAX_SHOWN]} holds half of a character (a lone surrogate)")
 
 
 def _override(data: dict[str, Any], keys: list[str], value: Any) -> None:

@@ -36,6 +36,11 @@ EnvHarnessError                 base; `exit_code` is what the command line ends 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from envharness.core.usage import Usage
+
 
 class EnvHarnessError(Exception):
     """Base of all errors raised on purpose by this package."""
@@ -151,6 +156,9 @@ class PolicyError(MachineryError):
 
 class ProviderError(MachineryError):
     """A model endpoint failed: says nothing about the policy or the designer."""
+
+    usage: Usage | None = None
+    """What the attempts cost all the same; None where nobody counted."""
 
 
 class ProviderRefusedError(ProviderError):

@@ -32,6 +32,20 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def shortened(text: str, size: int) -> str:
+    """Cut a text in its middle to at most `size` bytes of UTF-8, saying how much is gone; empty below 40 bytes."""
+    raw = text.encode(errors="replace")
+    if len(raw) <= size:
+        return text
+    room = size - 40
+    if room <= 0:
+        return ""
+    head, tail = raw[: room * 2 // 3], raw[len(raw) - room // 3 :]
+    gone = len(raw) - len(head) - len(tail)
+    # Half characters at the two edges are dropped, never replaced by something longer.
+    return f"{head.decode(errors='ignore')}\n[... {gone} bytes left out ...]\n{tail.decode(errors='ignore')}"
+
+
 def printable(text: str) -> str:
     r"""Return `text` as one line with everything that could steer a terminal spelt out, as `\n` or `\x1b`."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

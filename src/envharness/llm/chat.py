@@ -12,11 +12,12 @@ from envharness.core.usage import Usage
 Role = Literal["policy", "designer", "distiller"]
 
 
-def _whole(text: str) -> str:
+def whole(text: str) -> str:
+    """Return `text` with halves of surrogate pairs replaced."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-WholeText = Annotated[str, AfterValidator(_whole)]
+WholeText = Annotated[str, AfterValidator(whole)]
 """What a model wrote. Halves of surrogate pairs are replaced: they can be neither stored nor sent back."""
 
 
@@ -82,7 +83,7 @@ class ChatAnswer(BaseModel):
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: Literal["stop", "length", "tool_calls", "other"] = "stop"
     usage: Usage = Usage()
-    model: str = ""
+    model: WholeText = ""
     """The model as the endpoint names it."""
 
 

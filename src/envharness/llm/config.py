@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
 
@@ -29,6 +30,18 @@ class Endpoint(BaseModel):
     def _holds_no_secret(cls, url: str) -> str:
         if any(sign in url for sign in "@?#"):
             raise ValueError("a base_url holds neither user, password nor query; name a key by api_key: env:NAME")
+        return url
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_an_address(cls, url: str) -> str:
+        try:
+            parts = urlsplit(url)
+            named = bool(parts.hostname) and parts.port != 0  # reading the port raises where it is none
+        except ValueError:
+            named = False
+        if not named or not url.isprintable() or " " in url:
+            raise ValueError("a base_url names a host and may name a port, such as http://127.0.0.1:8080/v1")
         return url
 
 

@@ -60,6 +60,11 @@ class EndpointQueue:
         state = self._states[endpoint]
         state.paused_until = max(state.paused_until, self._clock() + seconds)
 
+    def open_beside(self, endpoint: int) -> bool:
+        """Whether another endpoint than this one would take calls: none of the others was asked for peace."""
+        now = self._clock()
+        return any(state.paused_until <= now for index, state in enumerate(self._states) if index != endpoint)
+
     def close(self) -> None:
         """Stop the clock. Calls that wait are cancelled."""
         if self._alarm is not None:

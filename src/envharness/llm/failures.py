@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, cast
 
 from envharness.core.errors import (
@@ -17,9 +19,14 @@ from envharness.core.errors import (
     RateLimitError,
 )
 from envharness.core.usage import Usage
+from envharness.llm.chat import whole
 from envharness.llm.retry import retry_after
 
 _MESSAGE_LENGTH = 300
+_SHORTEST_KEY = 8
+"""Characters. Servers that want no key are often given `x` or `EMPTY`, which writing over would take out of answers."""
+_READ_BYTES = 20_000
+"""Bytes of an error's body in which its meaning is looked for."""
 _CONTEXT = (
     "context length",
     "context_length",
@@ -89,7 +96,7 @@ def from_status(where: str, status: int, headers: Mapping[str, str], body: bytes
     """Return what an HTTP answer other than 2xx means. `headers` have lower-case names; the body holds no key."""
     said = describe_body(body)
     text = f"{where}: HTTP {status}{f': {said}' if said else ''}"
-    kind, hint = _meaning(status, body[:20_000].decode(errors="replace").lower())
+    kind, hint = _meaning(status, body[:_READ_BYTES].decode(errors="replace").lower())
     error = kind(f"{text} ({hint})" if hint else text)
     return AttemptFailed(error, again=kind in _PASSING, pause=retry_after(headers) if kind in _PASSING else None)
 
@@ -97,6 +104,7 @@ def from_status(where: str, status: int, headers: Mapping[str, str], body: bytes
 def _meaning(status: int, said: str) -> tuple[type[ProviderError], str]:
     """Return the class of error, and what to do about it. What the body says goes before what the number says."""
     signs: list[tuple[bool, type[ProviderError], str]] = [
+        (status < 400, ProviderRefusedError, "redirects are not followed: base_url must be where it leads"),  # noqa: PLR2004
         (status == 404, ProviderRefusedError, "check base_url and model"),  # noqa: PLR2004  the number is the name
         (status in {401, 402, 403} or _has(said, _REFUSED), ProviderRefusedError, "check api_key and the account"),
         # Some servers report a prompt that is too long as their own fault.
@@ -114,23 +122,32 @@ def describe_body(body: bytes) -> str:
     """Return the message of an error body in one short line."""
     try:
         data = json.loads(body)
-    except ValueError:
-        return _brief(body.decode(errors="replace"))
-    for name in ("error", "message", "detail"):
-        if isinstance(data, dict) and name in data:
-            data = cast("dict[str, Any]", data)[name]
-            if not isinstance(data, dict):
-                break
-    return _brief(data if isinstance(data, str) else json.dumps(data))
+        for name in ("error", "message", "detail"):
+            if isinstance(data, dict) and name in data:
+                data = cast("dict[str, Any]", data)[name]
+                if not isinstance(data, dict):
+                    break
+        return _brief(data if isinstance(data, str) else json.dumps(data))
+    except (ValueError, RecursionError):
+        return _brief(body[:_READ_BYTES].decode(errors="replace"))
 
 
 def without_key(body: bytes, key: str | None) -> bytes:
-    """Return `body` with the key written over: some servers quote it when they refuse it."""
-    return body.replace(key.encode(), b"[key]") if key else body
+    """Return `body` with the key written over, as it is or escaped as in JSON: some servers quote what they refuse."""
+    if not key or len(key) < _SHORTEST_KEY:
+        return body
+    return _spellings(key).sub(b"[key]", body) if b"\\" in body else body.replace(key.encode(), b"[key]")
+
+
+@lru_cache(maxsize=64)
+def _spellings(key: str) -> re.Pattern[bytes]:
+    """Match a key, each of its characters as it is, behind a backslash, or by its number."""
+    parts = [rf"(?:\\?{re.escape(sign)}|(?i:\\u{ord(sign):04x}))" for sign in key]
+    return re.compile("".join(parts).encode())
 
 
 def _brief(text: str) -> str:
-    line = " ".join(text.split())
+    line = " ".join(whole(text[:_READ_BYTES]).split())
     return line if len(line) <= _MESSAGE_LENGTH else f"{line[: _MESSAGE_LENGTH - 3]}..."
 
 

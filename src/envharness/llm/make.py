@@ -6,10 +6,12 @@ import asyncio
 import importlib.util
 import threading
 from collections.abc import AsyncGenerator
+from pathlib import Path
 
 from envharness.core.errors import ConfigError, ProviderRefusedError
 from envharness.llm.chat import ChatClient
 from envharness.llm.config import ModelConfig
+from envharness.llm.recording import Recording
 from envharness.llm.share import processes
 
 _Kept = tuple[ChatClient, AsyncGenerator[None]]
@@ -77,6 +79,8 @@ def require_usable(config: ModelConfig) -> None:
         raise ConfigError(str(error)) from error
     if config.record_from is not None:
         require_usable(config.record_from)
+    elif config.client == "recorded":
+        Recording(Path(_recording_of(config)), must_exist=True)
 
 
 def _require_complete(config: ModelConfig) -> None:

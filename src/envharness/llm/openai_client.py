@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     import aiohttp
 
 CONNECT_SECONDS = 10.0
-"""What it may take to reach a server at all, within the limit of an attempt."""
-LARGEST_ANSWER = 1 << 26
-"""Bytes of one answer, unpacked."""
+"""What it may take to reach a server at all, and at most half of the limit of an attempt."""
+LARGEST_ANSWER = 8 << 20
+"""Bytes of one answer, unpacked; no model writes as much."""
 _IDLE_SECONDS = 60.0
 """How long a connection is kept for the next call."""
 _FIRST_FAILURE = 300
@@ -61,8 +61,10 @@ class OpenAIClient(RemoteClient):
                 body = without_key(await _read(response, where), key)
         except aiohttp.ServerTimeoutError:
             raise timed_out(where, min(CONNECT_SECONDS, self.config.timeout_seconds)) from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise unreachable(where, without_key(_described(error).encode(), key).decode()) from None
+        except (aiohttp.ClientError, OSError, UnicodeError) as error:  # UnicodeError: a host that no name can be
+            if "content-encoding" in str(error):  # of two classes, by where it is noticed
+                raise malformed(where, "it is packed, and cannot be unpacked") from None
+            raise unreachable(where, without_key(_described(error).encode(errors="replace"), key).decode()) from None
         if response.status >= _FIRST_FAILURE:
             headers = {name.lower(): value for name, value in response.headers.items()}
             raise from_status(where, response.status, headers, body)
@@ -94,7 +96,7 @@ class OpenAIClient(RemoteClient):
 
 
 def _headers(key: str | None) -> dict[str, str]:
-    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    headers = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
     return {**headers, "Authorization": f"Bearer {key}"} if key else headers
 
 
@@ -111,7 +113,7 @@ async def _read(response: aiohttp.ClientResponse, where: str) -> bytes:
     async for part in response.content.iter_any():
         body += part
         if len(body) > LARGEST_ANSWER:
-            raise malformed(where, f"it is longer than {LARGEST_ANSWER >> 20} MiB")
+            raise malformed(where, f"it is longer than {LARGEST_ANSWER} bytes")
     return bytes(body)
 
 
@@ -120,7 +122,7 @@ def _described(error: Exception) -> str:
 
 
 def _proxy_for(base_url: str) -> str | None:
-    """Return the proxy that the environment names for an address.
+    """Return the proxy that the environment names for an address. Raises ConfigError for one that is not HTTP's.
 
     Left to itself, aiohttp would also read a netrc file, and send what it finds there.
     """
@@ -128,4 +130,11 @@ def _proxy_for(base_url: str) -> str | None:
     if not parts.hostname or urllib.request.proxy_bypass(parts.hostname):
         return None
     proxies = urllib.request.getproxies()
-    return proxies.get(parts.scheme) or proxies.get("all")
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if not proxy or "://" not in proxy:  # `host:port` is how many write it
+        return f"http://{proxy}" if proxy else None
+    if (kind := urlsplit(proxy).scheme) not in {"http", "https"}:
+        raise ConfigError(
+            f"{base_url}: the environment names a proxy of kind {kind!r}; only http and https can be used"
+        )
+    return proxy

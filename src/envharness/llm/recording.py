@@ -77,7 +77,7 @@ class Recording:
         for line in complete.split(b"\n"):
             try:
                 json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue  # cut by a kill, and appended to since
             try:
                 entry = Entry.model_validate_json(line)

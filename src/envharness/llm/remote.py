@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from envharness.llm.config import Endpoint, ModelConfig
 from envharness.llm.endpoints import EndpointQueue
 from envharness.llm.failures import AttemptFailed, timed_out
 from envharness.llm.retry import LONGEST_WAIT_SECONDS, backoff
+from envharness.llm.wire import cost_of
 
 _EXPECTED_COMPLETION = 256
 """Tokens an answer is taken to have before it is there, where no limit says better."""
@@ -48,18 +50,18 @@ class RemoteClient(ABC):
         for failures in range(1, self.config.retries + 2):
             async with self._queue.place(tokens, avoid=avoid) as place:
                 try:
-                    answer = await self._attempt(place.endpoint, request)
+                    answer = _counted(await self._attempt(place.endpoint, request), request, self.config)
                     place.tokens_used = answer.usage.prompt + answer.usage.completion
                 except AttemptFailed as failed:
                     failure, avoid = failed, place.endpoint
                     spent += failed.usage
                 else:
                     return answer if not spent.calls else answer.model_copy(update={"usage": answer.usage + spent})
-            if not failure.again or failures > self.config.retries or self._too_long(failure):
+            if not failure.again or failures > self.config.retries or self._too_long(failure, place.endpoint):
                 break
             jitter = stream(request.seed or 0, "retry", request.role, request.task, request.key, failures)
             await self._wait(failure, backoff(failures, jitter), place.endpoint)
-        raise _final(failure, failures)  # pyright: ignore[reportPossiblyUnboundVariable]  the range is never empty
+        raise _final(failure, failures, spent)  # pyright: ignore[reportPossiblyUnboundVariable]  the range is never empty
 
     async def close(self) -> None:
         """Release connections. Idempotent."""
@@ -78,14 +80,19 @@ class RemoteClient(ABC):
         if failure.pause is None:
             await asyncio.sleep(seconds)
             return
-        # The server named a time: nobody goes there before it, while other endpoints may take this call at once.
-        self._queue.pause(endpoint, failure.pause)
+        # The server named a time: nobody goes there before it, while other endpoints may take this call at once. A time
+        # that is over already, by a clock that goes wrong, does not replace the back-off; and one without end does not
+        # shut an endpoint for ever.
+        pause = min(max(failure.pause + 0.1 * seconds, seconds), LONGEST_WAIT_SECONDS)
+        self._queue.pause(endpoint, pause)
         if len(self._queue) == 1:
-            await asyncio.sleep(failure.pause + 0.1 * seconds)
+            await asyncio.sleep(pause)
 
-    def _too_long(self, failure: AttemptFailed) -> bool:
-        """Whether the only endpoint asks for a longer pause than is worth waiting for."""
-        return len(self._queue) == 1 and failure.pause is not None and failure.pause > LONGEST_WAIT_SECONDS
+    def _too_long(self, failure: AttemptFailed, endpoint: int) -> bool:
+        """Whether the server asks for a longer pause than is worth waiting for, and no other would take the call."""
+        if failure.pause is None or failure.pause <= LONGEST_WAIT_SECONDS:
+            return False
+        return not self._queue.open_beside(endpoint)
 
 
 def key_of(endpoint: Endpoint) -> str | None:
@@ -104,14 +111,31 @@ def key_of(endpoint: Endpoint) -> str | None:
     return key
 
 
-def _final(failure: AttemptFailed, attempts: int) -> Exception:
+def _final(failure: AttemptFailed, attempts: int, spent: Usage) -> Exception:
     error = failure.error
     if attempts > 1:
-        return type(error)(f"{error} (attempt {attempts} of {attempts})")
+        error = type(error)(f"{error} (attempt {attempts} of {attempts})")
+    error.usage = spent
     return error
+
+
+def _counted(answer: ChatAnswer, request: ChatRequest, config: ModelConfig) -> ChatAnswer:
+    """Return the answer with its tokens estimated where the endpoint counts none, so that a budget still ends."""
+    usage = answer.usage
+    if usage.prompt or usage.completion:
+        return answer
+    written = len(answer.text) + len(answer.reasoning) + sum(len(call.arguments) for call in answer.tool_calls)
+    prompt, completion = math.ceil(_prompt_tokens(request)), math.ceil(written / _CHARACTERS_A_TOKEN)
+    cost = cost_of(config.prices, prompt=prompt, cached=0, completion=completion)
+    estimated = usage.model_copy(update={"prompt": prompt, "completion": completion, "cost": cost})
+    return answer.model_copy(update={"usage": estimated})
 
 
 def _estimated_tokens(request: ChatRequest, config: ModelConfig) -> float:
     limit = request.sampling.max_tokens or config.sampling.max_tokens
+    return _prompt_tokens(request) + min(limit or _EXPECTED_COMPLETION, _EXPECTED_COMPLETION)
+
+
+def _prompt_tokens(request: ChatRequest) -> float:
     characters = sum(len(message.content) for message in request.messages)
-    return characters / _CHARACTERS_A_TOKEN + min(limit or _EXPECTED_COMPLETION, _EXPECTED_COMPLETION)
+    return characters / _CHARACTERS_A_TOKEN

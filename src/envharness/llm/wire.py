@@ -15,6 +15,8 @@ from envharness.llm.chat import ChatAnswer, ChatRequest, Message, Sampling, Tool
 from envharness.llm.config import ModelConfig, Prices
 from envharness.llm.failures import describe_body, filtered, from_status, malformed
 
+_MOST_TOKENS = 1 << 40
+"""More than this in one call is no count: it could be neither added up nor priced."""
 _SEED_MASK = (1 << 31) - 1
 """Some servers keep a seed in 32 bits and refuse a larger one."""
 
@@ -70,6 +72,13 @@ def is_closed(schema: JsonValue) -> bool:
 
 def from_wire(where: str, body: bytes, prices: Prices) -> ChatAnswer:
     """Read an answer. Raises AttemptFailed where it is none."""
+    try:
+        return _from_wire(where, body, prices)
+    except RecursionError:
+        raise malformed(where, "it is nested too deep") from None
+
+
+def _from_wire(where: str, body: bytes, prices: Prices) -> ChatAnswer:
     data = _object(_decode(where, body))
     if data is None:
         raise malformed(where, f"not a JSON object: {describe_body(body)}")
@@ -186,4 +195,7 @@ def _text(value: object) -> str:
 
 
 def _count(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+    """Return a number of tokens; some servers send it as a float. 0 for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _MOST_TOKENS:
+        return 0
+    return int(value)

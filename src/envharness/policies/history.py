@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from envharness.core.messages import shortened
 from envharness.llm.chat import Message
-from envharness.llm.tokens import text_tokens
+from envharness.llm.tokens import BYTES_A_TOKEN, text_tokens
 
 TOKENS_A_MESSAGE = 8
 """What a message or a call costs beside its text."""
+LEAST_TOKENS = 64
+"""What is left of a text that is shortened, at least."""
+NO_ARGUMENTS = "{}"
 KEPT_SHARE = 0.75
 """How much of the window is filled after a cut: room for some turns, so that providers can reuse the prefix."""
 
@@ -44,12 +48,12 @@ class History:
             beside: Tokens that every request carries beside the messages, such as the tools'.
         """
         self._system = Message(role="system", content=system)
-        self._first = first
         self._tokens = tokens
         self._cut_note = cut_note
         self._beside = beside
         self._turns: list[PastTurn] = []
         self._left_out = 0
+        self._first = self._first_that_fits(first)
 
     @property
     def left_out(self) -> int:
@@ -57,8 +61,11 @@ class History:
         return self._left_out
 
     def add(self, turn: PastTurn) -> None:
-        """Append a turn. Once the window is too small, the oldest are left out until a good part of it is free."""
-        self._turns.append(turn)
+        """Append a turn. Once the window is too small, the oldest are left out until a good part of it is free.
+
+        A turn that is larger than the window is shortened, the longest part first, with a mark where something is gone.
+        """
+        self._turns.append(self._turn_that_fits(turn))
         if self._tokens is None or self._size() <= self._tokens:
             return
         while len(self._turns) > 1 and self._size() > self._tokens * KEPT_SHARE:
@@ -69,7 +76,8 @@ class History:
         """Return what is sent: system, first observation with the note of what is left out, turns.
 
         The latest turn is always there. Where it does not fit the window beside the first observation, only the note
-        is left of that; where it does not fit alone, it is sent nevertheless, and the endpoint decides.
+        is left of that. Where system message and tools alone fill the window, what is left of the latest turn is sent
+        nevertheless, and the endpoint decides.
         """
         return (self._system, self._opening(), *(message for turn in self._turns for message in turn.messages))
 
@@ -88,10 +96,49 @@ class History:
         missing = [*parts, turns] if self._left_out else [*parts]
         return self._cut_note(" and ".join(missing)) if missing else ""
 
+    def _first_that_fits(self, first: str) -> str:
+        """Return the first observation, shortened where it leaves no room, so that some turns fit beside it."""
+        if self._tokens is None:
+            return first
+        room = self._tokens - self._beside - estimated_tokens([self._system]) - TOKENS_A_MESSAGE
+        if text_tokens(first) <= room:
+            return first
+        return shortened(first, max(int(room * KEPT_SHARE), LEAST_TOKENS) * BYTES_A_TOKEN)
+
+    def _turn_that_fits(self, turn: PastTurn) -> PastTurn:
+        if self._tokens is None:
+            return turn
+        # Beside it there is the system message and the note of all that is left out.
+        note = Message(role="user", content=self._cut_note("The first observation and 1,000,000 turns"))
+        room = max(self._tokens - self._beside - estimated_tokens([self._system, note]), LEAST_TOKENS)
+        if estimated_tokens(turn.messages) <= room:
+            return turn
+        answered, *shown = _fitted(turn.messages, room)
+        return PastTurn(answered, tuple(shown))
+
     def _size(self) -> int:
         """Estimate the tokens of a request with the whole first observation."""
         turns = (message for turn in self._turns for message in turn.messages)
         return self._beside + estimated_tokens([self._system, self._whole_opening(), *turns])
+
+
+def _fitted(messages: Sequence[Message], tokens: int) -> list[Message]:
+    """Shorten the longest text again and again until all fit; none below `LEAST_TOKENS`."""
+    fitted = list(messages)
+    while (excess := estimated_tokens(fitted) - tokens) > 0:
+        number = max(range(len(fitted)), key=lambda index: _tokens_of(fitted[index]))
+        message = fitted[number]
+        size = text_tokens(message.content)
+        if size > LEAST_TOKENS:
+            text = shortened(message.content, max(size - excess, LEAST_TOKENS) * BYTES_A_TOKEN)
+            fitted[number] = message.model_copy(update={"content": text})
+        elif any(call.arguments != NO_ARGUMENTS for call in message.tool_calls):
+            # Half of the arguments would be no JSON, which servers refuse.
+            calls = tuple(call.model_copy(update={"arguments": NO_ARGUMENTS}) for call in message.tool_calls)
+            fitted[number] = message.model_copy(update={"tool_calls": calls})
+        else:
+            break
+    return fitted
 
 
 def estimated_tokens(messages: Sequence[Message]) -> int:

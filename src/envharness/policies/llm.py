@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from envharness.core.errors import ConfigError
 from envharness.core.messages import first_problem
@@ -136,12 +137,16 @@ class LanguageModelPolicy:
 
 def _options(options: Mapping[str, Any]) -> LanguageModelOptions:
     try:
-        return LanguageModelOptions.model_validate(options)
+        found = LanguageModelOptions.model_validate(options)
+        found.model_dump_json()
+    except PydanticSerializationError:
+        raise ConfigError("policy llm: an option holds half of a character (a lone surrogate)") from None
     except ValidationError as error:
         where, message = first_problem(error)
         known = ", ".join(LanguageModelOptions.model_fields)
         # Without its cause, which holds the value: it could be a key that was pasted where a reference belongs.
         raise ConfigError(f"policy llm: option {where!r}: {message} (options: {known})") from None
+    return found
 
 
 def _tokens_beside(form: Format, turn: Turn) -> int:

@@ -12,7 +12,7 @@ from envharness.core.messages import one_line
 from envharness.core.types import JsonDict
 from envharness.llm.chat import ChatAnswer
 from envharness.rigger.requests import Answered, Call
-from envharness.rollouts.ledger import MODEL_CALL
+from envharness.rollouts.ledger import MODEL_CALL, add_failed_call
 from envharness.store.database import RunStore
 
 
@@ -39,6 +39,7 @@ def stored_answer(store: RunStore, call: Call) -> Answered | None:
 def store_answer(store: RunStore, call: Call, answered: Answered) -> None:
     """Keep a completed call. A failure of the machinery is not kept: the next start asks again."""
     if answered.failure == "provider":
+        add_failed_call(store, call_key(call), call.request.role, call.request.task, answered.usage)
         return
     body: JsonDict = {
         "task": call.request.task,
@@ -48,4 +49,6 @@ def store_answer(store: RunStore, call: Call, answered: Answered) -> None:
         "failure": answered.failure,
         "detail": answered.detail,
     }
+    if answered.usage.calls:
+        body["usage"] = cast("JsonDict", answered.usage.model_dump(mode="json"))
     store.put_record(MODEL_CALL, call_key(call), body)

@@ -16,10 +16,11 @@ from envharness.core.errors import (
     ProviderError,
     ProviderRefusedError,
 )
+from envharness.core.usage import Usage
 from envharness.llm.chat import ChatAnswer, ChatClient
 from envharness.llm.config import ModelConfig
 from envharness.rigger.call_records import call_key
-from envharness.rigger.requests import Answered, Call
+from envharness.rigger.requests import Answered, Call, CallFailure
 
 CLOSE_SECONDS = 10.0
 
@@ -30,6 +31,10 @@ ClientMaker = Callable[[ModelConfig], ChatClient]
 class _Finished:
     key: str
     future: Future[ChatAnswer]
+
+
+def _unanswered(failure: CallFailure, detail: str, error: ProviderError) -> Answered:
+    return Answered(failure=failure, detail=detail, usage=error.usage or Usage())
 
 
 class ModelCalls:
@@ -69,11 +74,11 @@ class ModelCalls:
         except (ProviderRefusedError, BudgetExhaustedError):
             raise
         except ContextTooLongError as error:
-            return finished.key, Answered(failure="context_too_long", detail=str(error))
+            return finished.key, _unanswered("context_too_long", str(error), error)
         except ContentFilterError as error:
-            return finished.key, Answered(failure="content_filter", detail=str(error))
+            return finished.key, _unanswered("content_filter", str(error), error)
         except ProviderError as error:
-            return finished.key, Answered(failure="provider", detail=f"{type(error).__name__}: {error}")
+            return finished.key, _unanswered("provider", f"{type(error).__name__}: {error}", error)
 
     def drain(self) -> list[tuple[str, Answered]]:
         """Return what has been answered by now. Further refusals in it are left out: one ends the run already."""

@@ -15,6 +15,7 @@ from envharness.rigger.records import TaskResult
 from envharness.rigger.requests import Answered, Batch, Call, Reply
 from envharness.rollouts.blame import refused_by_provider
 from envharness.rollouts.engine import Engine
+from envharness.rollouts.interrupts import Terminated
 from envharness.rollouts.job import RolloutJob
 from envharness.rollouts.ledger import Budget, Ledger, read_ledger
 from envharness.store.database import RunStore
@@ -90,7 +91,8 @@ class Driver:
         self.ledger = read_ledger(self.store)
         try:
             yield from self._run(plans)
-        except ProviderRefusedError:
+        except (ProviderRefusedError, KeyboardInterrupt, Terminated):
+            # What has come already was paid for.
             while (finished := self.engine.next_result(0)) is not None:
                 self._keep(*finished)
             for key, answered in self.calls.drain():
@@ -200,8 +202,8 @@ class Driver:
 
     def _keep_answer(self, call: Call, answered: Answered) -> None:
         store_answer(self.store, call, answered)
-        if answered.answer is not None:
-            self.ledger.add(call.request.role, call.request.task, answered.answer.usage)
+        usage = answered.usage if answered.answer is None else answered.answer.usage
+        self.ledger.add(call.request.role, call.request.task, usage)
 
     def _collect_episode(self, timeout: float) -> None:
         """Keep an episode that is done, and wake the plans whose batch it completes."""

@@ -6,6 +6,11 @@ import hashlib
 import re
 
 _MARK_DIGITS = 12
+_TEMPLATE = re.compile(
+    r"<(?=[|\uff5c]|</?SYS>>|/?(?:start_of_turn|end_of_turn|s|bos|eos)>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_[A-Z]+)\])"
+)
+"""How the marks begin by which chat templates tell turns apart: ChatML, Llama, Gemma, Mistral, DeepSeek."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -31,4 +36,4 @@ def _plain(text: str) -> str:
 
     Some servers read such markers wherever they stand, and a fence means nothing to a template.
     """
-    return _CONTROL.sub(" ", text).replace("<|", "< |").replace("[INST]", "[ INST]").replace("[/INST]", "[ /INST]")
+    return _TEMPLATE.sub(r"\g<0> ", _CONTROL.sub(" ", text))

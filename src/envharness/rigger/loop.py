@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from envharness.core.errors import ConfigError
 from envharness.core.policy import PolicySpec
 from envharness.core.spec import StackSpec
 from envharness.llm.make import client_for, require_usable
 from envharness.rigger.calls import ClientMaker, ModelCalls
 from envharness.rigger.config import DesignerConfig, RigConfig
 from envharness.rigger.designers.base import AnyDesigner, Designer, build_designer
-from envharness.rigger.designers.llm_model import describe_model, same_model
+from envharness.rigger.designers.llm_model import describe_model, policy_model, same_model
 from envharness.rigger.driver import Driver
 from envharness.rigger.objectives import SuccessBand
 from envharness.rigger.observe import TaskView, require_reversible, view_task
@@ -53,7 +54,9 @@ def rig(
     if config.null and config.designer.id != NULL_DESIGNER:
         designers.append(DesignerConfig(id=NULL_DESIGNER))
     for designer in designers:
-        _note_model(store, designer, build_designer(designer, config.policy), config.policy)
+        built = build_designer(designer, config.policy)
+        _require_priced(budget, config, designer, built)
+        _note_model(store, designer, built, config.policy)
     views = _views(config)
     progress = progress or SilentProgress()
     progress.begin("tasks", len(views) * len(designers))
@@ -101,6 +104,26 @@ def _plans(
                 unsafe_hooks=unsafe_hooks,
             )
             yield designer.id, planner.plan()
+
+
+def _require_priced(budget: Budget | None, config: RigConfig, chosen: DesignerConfig, designer: AnyDesigner) -> None:
+    """Raise ConfigError where a budget of money could never be spent, because a model that is asked has no prices."""
+    if budget is None or budget.money is None:
+        return
+    asked = [("policy.options.model", policy_model(config.policy))]
+    if not isinstance(designer, Designer):
+        asked.append((f"the model of designer {chosen.id!r}", designer.model))
+    for place, model in asked:
+        source = model and (model.record_from or model)
+        if (
+            source
+            and source.client in {"openai", "litellm"}
+            and not (source.prices.prompt and source.prices.completion)
+        ):
+            raise ConfigError(
+                f"budget.money: {place} has no prices, so that it would cost nothing: set its prices "
+                "(prompt and completion), or give the budget in tokens"
+            )
 
 
 def _note_model(store: RunStore, config: DesignerConfig, designer: AnyDesigner, policy: PolicySpec) -> None:

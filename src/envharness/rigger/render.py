@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
+from envharness.core.messages import shortened
 from envharness.core.trace import Episode, TraceStep
 from envharness.core.types import ToolSchema
 from envharness.llm.tokens import BYTES_A_TOKEN, text_tokens
@@ -22,16 +23,7 @@ _HEADINGS = 60
 
 def clip(text: str, tokens: int) -> str:
     """Cut a text in its middle to at most `tokens`, saying how much is gone."""
-    if text_tokens(text) <= tokens:
-        return text
-    room = tokens * BYTES_A_TOKEN - 40
-    if room <= 0:
-        return ""
-    raw = text.encode(errors="replace")
-    head, tail = raw[: room * 2 // 3], raw[len(raw) - room // 3 :]
-    gone = len(raw) - len(head) - len(tail)
-    # Half characters at the two edges are dropped, never replaced by something longer.
-    return f"{head.decode(errors='ignore')}\n[... {gone} bytes left out ...]\n{tail.decode(errors='ignore')}"
+    return shortened(text, tokens * BYTES_A_TOKEN)
 
 
 def render_evidence(evidence: Evidence, tokens: int) -> str:

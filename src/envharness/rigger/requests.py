@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypeVar
 
 from envharness.core.trace import Episode
+from envharness.core.usage import Usage
 from envharness.llm.chat import ChatAnswer, ChatRequest
 from envharness.llm.config import ModelConfig
 from envharness.rollouts.job import RolloutJob
@@ -42,6 +43,8 @@ class Answered:
     """`context_too_long` and `content_filter` are final: asking the same again ends the same. `provider` is the
     machinery's failure and is asked again when the run is started again. None where there is an answer."""
     detail: str = ""
+    usage: Usage = field(default_factory=Usage)
+    """What a call without an answer used all the same."""
 
 
 Request: TypeAlias = Batch | Call

@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import TypeVar
 
 from envharness.core.env import ActionableEnv
+from envharness.core.errors import ProviderError
 from envharness.core.policy import Decision, Policy, PolicySpec, Turn
 from envharness.core.spec import StackSpec
 from envharness.core.trace import Episode, Outcome, StartRecord, TraceStep
@@ -206,6 +207,8 @@ class _Performance:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise
+            if isinstance(error, ProviderError) and error.usage is not None:
+                self.usage += error.usage
             # An exit, or a cancellation that nobody asked for, is the policy's own and must not take the run along.
             raise EpisodeInvalid(policy_cause(error), describe(error, doing=doing)) from error
 

@@ -15,6 +15,8 @@ from envharness.store.database import LIVE, RunStore
 
 MODEL_CALL = "model_call"
 """The kind of record that keeps a call outside episodes: `role`, `task`, and `answer` with its `usage`."""
+FAILED_CALL = f"{LIVE}failed_call"
+"""The kind of record that keeps what calls used which brought nothing, and are asked again."""
 LEDGER = f"{LIVE}ledger"
 """The kind of record that shows the ledger to readers, one a role."""
 
@@ -82,10 +84,21 @@ def read_ledger(store: RunStore) -> Ledger:
         ledger.add_episode(episode)
     for _, body in store.records(MODEL_CALL):
         answer = body.get("answer")
-        usage = answer.get("usage") if isinstance(answer, dict) else None
+        usage = answer.get("usage") if isinstance(answer, dict) else body.get("usage")
         if usage is not None:
             ledger.add(str(body["role"]), str(body["task"]), Usage.model_validate(usage))
+    for _, body in store.records(FAILED_CALL):
+        ledger.add(str(body["role"]), str(body["task"]), Usage.model_validate(body["usage"]))
     return ledger
+
+
+def add_failed_call(store: RunStore, key: str, role: str, task: str, usage: Usage) -> None:
+    """Keep what a call used that brought nothing, beside what earlier tries at the same call used."""
+    if not usage.calls:
+        return
+    former = store.get_record(FAILED_CALL, key)
+    total = usage if former is None else usage + Usage.model_validate(former["usage"])
+    store.put_record(FAILED_CALL, key, {"role": role, "task": task, "usage": total.model_dump(mode="json")})
 
 
 def put_ledger(store: RunStore, ledger: Ledger) -> None:

@@ -16,10 +16,11 @@ from envharness.policies.formats.base import QUOTED, UnreadableAnswer
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 _KEY = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)\s*")
-_COMMA = re.compile(r"\s*,")
+_SPACE = re.compile(r"\s*")
 _SINGLE_QUOTED = re.compile(r"'((?:[^'\\\n]|\\.)*)'")
 _WORDS: dict[str, JsonValue] = {"True": True, "False": False, "None": None}
-_FENCED = re.compile(r"^```[^\n`]*\n(.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE)
+_OPENING = re.compile(r"^```[^\n`]*\n", re.MULTILINE)
+_CLOSING = re.compile(r"^```[ \t]*$", re.MULTILINE)
 _DECODER = json.JSONDecoder()
 
 
@@ -77,11 +78,11 @@ def unwrap(text: str) -> str:
 
     Raises UnreadableAnswer where it has several lines or several blocks.
     """
-    blocks = _FENCED.findall(text)
+    blocks = _blocks(text)
     if len(blocks) > 1:
         raise UnreadableAnswer(f"Your answer has {len(blocks)} blocks, so nothing was done. Give one action.")
     if blocks:
-        return str(blocks[0]).strip()
+        return blocks[0].strip()
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) > 1:
         raise UnreadableAnswer(
@@ -91,17 +92,26 @@ def unwrap(text: str) -> str:
     return lines[0].strip("`").strip() if lines else ""
 
 
+def _blocks(text: str) -> list[str]:
+    """Return the insides of the fenced blocks; a block that is never closed is none."""
+    blocks: list[str] = []
+    place = 0
+    while (opening := _OPENING.search(text, place)) and (closing := _CLOSING.search(text, opening.end())):
+        blocks.append(text[opening.end() : closing.start()])
+        place = closing.end()
+    return blocks
+
+
 def _arguments(text: str, tool: str, names: Sequence[str]) -> JsonDict:
     """Read `name=value, ...`; values without a name are taken in the order of `names`."""
     found: JsonDict = {}
     place = 0
-    while text[place:].strip():
-        if found or place:
-            comma = _COMMA.match(text, place)
-            if not comma:
+    while (place := _after_space(text, place)) < len(text):
+        if found:
+            if text[place] != ",":
                 raise UnreadableAnswer(_misread(tool, text[place:]))
-            place = comma.end()
-            if not text[place:].strip():
+            place = _after_space(text, place + 1)
+            if place == len(text):
                 break
         key = _KEY.match(text, place)
         if key:
@@ -118,7 +128,7 @@ def _arguments(text: str, tool: str, names: Sequence[str]) -> JsonDict:
 
 def _value(text: str, place: int, tool: str) -> tuple[JsonValue, int]:
     """Read a JSON value, or one written as Python would; return it and where it ends."""
-    place += len(text[place:]) - len(text[place:].lstrip())
+    place = _after_space(text, place)
     quoted = _SINGLE_QUOTED.match(text, place)
     if quoted:
         return re.sub(r"\\(.)", r"\1", quoted[1]), quoted.end()
@@ -131,6 +141,11 @@ def _value(text: str, place: int, tool: str) -> tuple[JsonValue, int]:
         return cast("JsonValue", orjson.loads(text[place:end])), end
     except (ValueError, RecursionError) as error:
         raise UnreadableAnswer(_misread(tool, text[place:])) from error
+
+
+def _after_space(text: str, place: int) -> int:
+    space = _SPACE.match(text, place)
+    return space.end() if space else place
 
 
 def _misread(tool: str, rest: str) -> str:

@@ -13,7 +13,7 @@ from envharness.core.errors import ConfigError
 from envharness.core.policy import PolicySpec
 from envharness.core.trace import Episode
 from envharness.core.types import Action
-from envharness.llm.chat import Message
+from envharness.llm.chat import Message, whole
 from envharness.llm.config import ModelConfig
 from envharness.rigger.designers.base import DesignAttempt, Evidence, Proposal
 from envharness.rigger.designers.llm_answers import (
@@ -40,6 +40,8 @@ from envharness.rigger.records import Candidate, Diagnosis, FailureLabel, Predic
 from envharness.rigger.render import LEAST_TOKENS, render_episode, render_evidence
 from envharness.rigger.requests import Work
 
+LEAST_SHOWN = 120
+"""Tokens of a lost rollout below which it is not labelled: what is left of it says nothing."""
 SHRINKS = 3
 """Sizes of the evidence tried where it does not fit the model: all of the budget, half, a quarter."""
 
@@ -88,6 +90,8 @@ class LanguageModelDesigner:
         """
         if evidence_tokens < LEAST_TOKENS or patience < 1:
             raise ConfigError(f"designer {self.name!r}: evidence_tokens >= {LEAST_TOKENS} and patience >= 1 are needed")
+        if instructions != whole(instructions):
+            raise ConfigError(f"designer {self.name!r}: instructions hold half of a character (a lone surrogate)")
         if answer_form is not None and answer_form not in FORMS:
             raise ConfigError(f"designer {self.name!r}: answer_form must be one of {', '.join(FORMS)}")
         self._model = choose_model(self.name, model, policy)
@@ -182,6 +186,7 @@ class LanguageModelDesigner:
     def _label(
         self, evidence: Evidence, lost: Sequence[Episode], attempt: DesignAttempt, tokens: int
     ) -> Work[tuple[FailureLabel, ...]]:
+        lost = lost[: max(tokens // LEAST_SHOWN, 1)]
         share = tokens // len(lost)
         shown = [
             fence(render_episode(episode, share), f"lost rollout {episode.index}, {episode.outcome.reason}")

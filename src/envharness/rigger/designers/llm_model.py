@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pydantic import JsonValue, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from envharness.core.errors import ConfigError
 from envharness.core.messages import first_problem
@@ -27,12 +28,17 @@ def choose_model(designer: str, model: JsonValue, policy: PolicySpec | None) -> 
     return _parse(own, f"policy.options.{MODEL_OPTION}")
 
 
+def policy_model(policy: PolicySpec) -> ModelConfig | None:
+    """Return the model that a policy's options name, or None where they name none. Raises ConfigError."""
+    own = policy.options.get(MODEL_OPTION)
+    return None if own is None else _parse(own, f"policy.options.{MODEL_OPTION}")
+
+
 def same_model(model: ModelConfig, policy: PolicySpec) -> bool:
     """Whether the policy plays with this model; how it samples does not matter."""
-    own = policy.options.get(MODEL_OPTION)
-    if own is None:
+    other = policy_model(policy)
+    if other is None:
         return False
-    other = _parse(own, f"policy.options.{MODEL_OPTION}")
     return (model.client, model.model, model.recording) == (other.client, other.model, other.recording)
 
 
@@ -43,8 +49,12 @@ def describe_model(model: ModelConfig) -> str:
 
 def _parse(value: JsonValue, place: str) -> ModelConfig:
     try:
-        return ModelConfig.model_validate(value)
+        model = ModelConfig.model_validate(value)
+        model.model_dump_json()
+    except PydanticSerializationError:
+        raise ConfigError(f"{place}: a value holds half of a character (a lone surrogate)") from None
     except ValidationError as error:
         where, message = first_problem(error)
         # The value itself is left out: it could be a key that was pasted where a reference belongs.
         raise ConfigError(f"{'.'.join(filter(None, (place, where)))}: {message}") from None
+    return model
