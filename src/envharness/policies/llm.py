@@ -9,7 +9,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from envharness.core.errors import ConfigError
-from envharness.core.messages import first_problem
+from envharness.core.messages import fields_at, first_problem
 from envharness.core.policy import Decision, Turn
 from envharness.core.seeding import derive_seed
 from envharness.core.types import ToolSchema
@@ -138,7 +138,8 @@ def _options(options: Mapping[str, Any]) -> LanguageModelOptions:
         return LanguageModelOptions.model_validate(options)
     except ValidationError as error:
         where, message = first_problem(error)
-        known = ", ".join(LanguageModelOptions.model_fields)
+        beside = fields_at(LanguageModelOptions, error.errors()[0]["loc"][:-1]) or LanguageModelOptions.model_fields
+        known = ", ".join(beside)
         raise ConfigError(f"policy llm: option {where!r}: {message} (options: {known})") from error
 
 

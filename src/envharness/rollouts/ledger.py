@@ -8,6 +8,7 @@ from typing import cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from envharness.core.messages import counted
 from envharness.core.trace import Episode
 from envharness.core.types import JsonDict
 from envharness.core.usage import Usage
@@ -72,7 +73,7 @@ class Ledger:
 def describe_usage(usage: Usage) -> str:
     """Say in one line what calls used."""
     cost = f", cost {usage.cost:.4g}" if usage.cost else ""
-    return f"{usage.calls} model calls, {usage.prompt} prompt and {usage.completion} completion tokens{cost}"
+    return f"{counted(usage.calls, 'model call')}, {usage.prompt} prompt and {usage.completion} completion tokens{cost}"
 
 
 def read_ledger(store: RunStore) -> Ledger:
