@@ -118,6 +118,18 @@ def test_retry_after_is_waited_for(form: str, ask: Ask) -> None:
         assert second.at - first.at >= 0.6
 
 
+def test_a_pause_too_long_to_wait_for_is_named(ask: Ask) -> None:
+    message = r"HTTP 429.*asks to be left alone for 900 s, which is not waited for"
+    with FaultServer.replying(replies.rate_limited("900")) as server, pytest.raises(RateLimitError, match=message):
+        ask(server)
+
+
+def test_a_request_that_is_not_taken_names_what_may_be_changed(ask: Ask) -> None:
+    refusal = replies.error(400, "Unsupported parameter: 'max_tokens'")
+    with FaultServer.replying(refusal) as server, pytest.raises(ProviderError, match="max_tokens_field, send_seed"):
+        ask(server)
+
+
 def test_a_slow_first_byte_within_the_limit_is_an_answer(ask: Ask) -> None:
     with FaultServer.replying(replies.answer("late").after(0.2)) as server:
         assert ask(server).text == "late"

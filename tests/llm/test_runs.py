@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from envharness.cli.app import run as command
-from envharness.core.errors import BudgetExhaustedError, ProviderRefusedError
+from envharness.core.errors import BudgetExhaustedError, ConfigError, ProviderRefusedError
 from envharness.core.policy import PolicySpec
 from envharness.core.spec import StackSpec
 from envharness.core.types import JsonDict
@@ -166,6 +166,22 @@ def test_money_is_a_budget_too() -> None:
     assert not Budget(money=1.0).exhausted_by(Usage(calls=1, prompt=10**9, cost=0.99))
     assert Budget(money=1.0).exhausted_by(Usage(calls=1, cost=1.25)) == "1.25 of 1 money"
     assert Budget().exhausted_by(Usage(calls=10**9, prompt=10**12, cost=1e9)) == ""
+
+
+@pytest.mark.parametrize("role", ["policy", "designer"])
+def test_a_budget_of_money_needs_prices(tmp_path: Path, role: str) -> None:
+    with FaultServer() as server:
+        free: JsonDict = {"model": "m", "endpoints": [{"base_url": server.base_url}]}
+        priced: JsonDict = {**free, "prices": {"prompt": 0}}
+        plan = RigConfig(
+            environment=EnvironmentConfig(id="toy24"),
+            tasks=["easy-0000"],
+            policy=PolicySpec(id="llm", options={"model": free if role == "policy" else priced}),
+            designer=DesignerConfig(id="llm", options={"model": free if role == "designer" else priced}),
+        )
+        with pytest.raises(ConfigError, match=rf"budget.money: the {role}'s model \(m\) has no prices.*budget.tokens"):
+            carry_out(tmp_path, plan, Budget(money=1.0))
+        assert not server.requests
 
 
 def test_the_command_ends_with_its_own_code_and_one_line(capsys: pytest.CaptureFixture[str]) -> None:

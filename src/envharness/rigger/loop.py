@@ -11,7 +11,7 @@ from envharness.llm.make import client_for, require_usable
 from envharness.rigger.calls import ClientMaker, ModelDesk
 from envharness.rigger.config import DesignerConfig, RigConfig
 from envharness.rigger.designers.base import AnyDesigner, Designer, build_designer
-from envharness.rigger.designers.llm_model import describe_model, same_model
+from envharness.rigger.designers.llm_model import describe_model, require_prices, same_model
 from envharness.rigger.driver import Driver
 from envharness.rigger.objectives import SuccessBand
 from envharness.rigger.observe import TaskView, require_reversible, view_task
@@ -52,7 +52,10 @@ def rig(
     if config.null and config.designer.id != NULL_DESIGNER:
         designers.append(DesignerConfig(id=NULL_DESIGNER))
     for designer in designers:
-        _note_model(store, designer, build_designer(designer, config.policy), config.policy)
+        built = build_designer(designer, config.policy)
+        if budget is not None and budget.money is not None:
+            require_prices(config.policy, None if isinstance(built, Designer) else built.model)
+        _note_model(store, designer, built, config.policy)
     views = _views(config)
     progress = progress or SilentProgress()
     progress.begin("tasks", len(views) * len(designers))

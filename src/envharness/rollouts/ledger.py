@@ -28,7 +28,7 @@ class Budget(BaseModel):
     tokens: int | None = Field(default=None, ge=1)
     """Prompt and completion tokens of all roles; None is no limit."""
     money: float | None = Field(default=None, gt=0)
-    """In the unit of the models' `prices`; None is no limit. Without prices everything costs nothing."""
+    """In the unit of the models' `prices`; None is no limit. `rig` refuses it for a model that has none."""
 
     def exhausted_by(self, usage: Usage) -> str:
         """Return what is spent, such as `1200 of 1000 tokens`; empty while there is something left."""
