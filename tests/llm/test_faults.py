@@ -120,6 +120,18 @@ def test_retry_after_is_waited_for(form: str, ask: Ask) -> None:
         assert second.at - first.at >= 0.6
 
 
+def test_a_pause_too_long_to_wait_for_is_named(ask: Ask) -> None:
+    message = r"HTTP 429.*asks to be left alone for 900 s, which is not waited for"
+    with FaultServer.replying(replies.rate_limited("900")) as server, pytest.raises(RateLimitError, match=message):
+        ask(server)
+
+
+def test_a_request_that_is_not_taken_names_what_may_be_changed(ask: Ask) -> None:
+    refusal = replies.error(400, "Unsupported parameter: 'max_tokens'")
+    with FaultServer.replying(refusal) as server, pytest.raises(ProviderError, match="max_tokens_field, send_seed"):
+        ask(server)
+
+
 def test_a_slow_first_byte_within_the_limit_is_an_answer(ask: Ask) -> None:
     with FaultServer.replying(replies.answer("late").after(0.2)) as server:
         assert ask(server).text == "late"
@@ -223,7 +235,7 @@ def test_the_request_goes_over_as_the_protocol_has_it(ask: Ask) -> None:
 def test_a_redirect_is_refused_and_not_followed(ask: Ask) -> None:
     with FaultServer() as elsewhere:
         moved = replies.Reply(status=307, headers={"location": f"{elsewhere.base_url}/chat/completions"})
-        with FaultServer.replying(moved) as server, pytest.raises(ProviderRefusedError, match="HTTP 307 .*base_url"):
+        with FaultServer.replying(moved) as server, pytest.raises(ProviderRefusedError, match=r"HTTP 307 .*base_url"):
             ask(server)
         assert elsewhere.requests == []
 

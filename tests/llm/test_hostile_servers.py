@@ -15,6 +15,7 @@ import pytest
 from pydantic import JsonValue
 
 from envharness.core.errors import (
+    ConfigError,
     MalformedAnswerError,
     OverloadedError,
     ProviderError,

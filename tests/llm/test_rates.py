@@ -84,6 +84,17 @@ def test_an_endpoint_to_avoid_is_taken_only_where_no_other_is_free() -> None:
     assert choose(states, 0.0, 1.0, avoid=0)[0] == 0
 
 
+def test_calls_that_come_one_by_one_use_every_endpoint_by_its_places() -> None:
+    states = [EndpointState(concurrency=1), EndpointState(concurrency=3)]
+    taken: list[int] = []
+    for _ in range(8):
+        index, _ = choose(states, 0.0, 1.0)
+        assert index is not None
+        taken.append(index)
+        give_back(states, take(states, index, 0.0, 1.0), None)
+    assert [taken.count(0), taken.count(1)] == [2, 6]
+
+
 def test_a_paused_endpoint_takes_nothing_until_its_time() -> None:
     states = [EndpointState(concurrency=1, paused_until=10.0)]
     assert choose(states, 4.0, 1.0) == (None, 6.0)

@@ -207,18 +207,6 @@ def test_what_a_designers_failed_calls_cost_is_kept_from_start_to_start(tmp_path
         assert read_ledger(store).by_role() == {"designer": ONE_CALL + ONE_CALL + ONE_CALL}
 
 
-@pytest.mark.parametrize("prices", [{}, {"prompt": 1.0}, {"prompt": 1.0, "completion": 2.0}])
-def test_a_budget_of_money_needs_prices(tmp_path: Path, prices: JsonDict) -> None:
-    with FaultServer() as server:
-        model: JsonDict = {"model": "m", "endpoints": [{"base_url": server.base_url}], "prices": prices}
-        policy = PolicySpec(id="llm", options={"model": model, "format": "text"})
-        plan = two_tasks(server).model_copy(update={"policy": policy})
-        error = BudgetExhaustedError if len(prices) > 1 else ConfigError
-        with pytest.raises(error, match="money"):
-            carry_out(tmp_path, plan, Budget(money=1e-6))
-        assert bool(server.requests) == (error is BudgetExhaustedError)
-
-
 class Interrupted(Engine):
     """An engine whose driver is interrupted while it waits, when all episodes have come."""
 
@@ -272,6 +260,22 @@ def test_a_key_that_was_pasted_is_not_even_shown_by_debug(capfd: pytest.CaptureF
     shown = capfd.readouterr()
     assert "api_key" in shown.err
     assert CANARY not in shown.out + shown.err
+
+
+@pytest.mark.parametrize("role", ["policy", "designer"])
+def test_a_budget_of_money_needs_prices(tmp_path: Path, role: str) -> None:
+    with FaultServer() as server:
+        free: JsonDict = {"model": "m", "endpoints": [{"base_url": server.base_url}]}
+        priced: JsonDict = {**free, "prices": {"prompt": 0}}
+        plan = RigConfig(
+            environment=EnvironmentConfig(id="toy24"),
+            tasks=["easy-0000"],
+            policy=PolicySpec(id="llm", options={"model": free if role == "policy" else priced}),
+            designer=DesignerConfig(id="llm", options={"model": free if role == "designer" else priced}),
+        )
+        with pytest.raises(ConfigError, match=rf"budget.money: the {role}'s model \(m\) has no prices.*budget.tokens"):
+            carry_out(tmp_path, plan, Budget(money=1.0))
+        assert not server.requests
 
 
 def test_the_command_ends_with_its_own_code_and_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -173,6 +173,11 @@ WRONG: list[tuple[dict[str, JsonValue], str]] = [
     ({"model": NOWHERE, "format": "xml"}, "option 'format'.*'function_calling', 'think_action'"),
     ({"model": NOWHERE, "tools": []}, r"option 'tools'.*options: model, format, history_tokens"),
     ({"model": {"endpoints": [{"base_url": "http://x", "api_key": "sk-1"}]}}, r"option 'model.endpoints.0.api_key'"),
+    ({"model": {"endpoints": [{"base_url": "http://x", "api_key": "sk-1"}]}}, r"env:NAME, after a variable"),
+    ({"model": {"endpoints": [{"base_url": "x:80/v1"}]}}, r"base_url.*begins with http:// or https://"),
+    ({"model": {"model": "m", "endpoint": []}}, r"option 'model.endpoint'.*options: client, model, endpoints"),
+    ({"model": {"endpoints": [{"url": "http://x"}]}}, r"option 'model.endpoints.0.base_url': Field required"),
+    ({"model": {"endpoints": [{"base_url": "http://x", "key": "env:K"}]}}, r"options: base_url, api_key, concurrency"),
     ({"model": {"model": "m"}}, "model: .*endpoints"),
     ({"model": {"model": "m", "endpoints": [{"base_url": "http://x", "api_key": "env:NO_SUCH_KEY"}]}}, "NO_SUCH_KEY"),
 ]

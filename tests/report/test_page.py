@@ -10,7 +10,7 @@ from envharness.core.errors import StoreError
 from envharness.core.types import JsonDict
 from envharness.report import write_report
 from envharness.report.run import load_run
-from envharness.rigger.records import Candidate, Round
+from envharness.rigger.records import Candidate, CandidateCheck, Round
 from envharness.store.database import RunStore
 from report.build_run import measured, open_store, put_episodes, put_result, put_summary, result, step
 from report.page_reader import Page
@@ -95,6 +95,17 @@ def test_a_run_of_the_null_alone_is_reported(tmp_path: Path) -> None:
         run = load_run(store)
         assert (run.main.designer, run.null, run.finished) == ("identity", None, True)
         assert "Changes nothing: the identity." in report(store, tmp_path).text
+
+
+def test_an_answer_without_a_candidate_is_not_shown_as_the_identity(tmp_path: Path) -> None:
+    checks = [CandidateCheck(id="answer", passed=False, detail="cut at the token limit")]
+    entry = Round(number=1, candidate=Candidate(), checks=checks, decision="refine", verdict="check_failed")
+    with open_store(tmp_path / "run") as store:
+        put_result(store, "template", result("a", 0).model_copy(update={"rounds": [entry]}))
+        put_summary(store, "template")
+        text = report(store, tmp_path).text
+    assert "No candidate: the answer could not be used." in text
+    assert "Changes nothing: the identity." not in text
 
 
 def test_invalid_tasks_count_among_all_tasks(tmp_path: Path) -> None:

@@ -57,6 +57,24 @@ def test_trajectory_shows_turns_and_loses_its_middle() -> None:
     assert "... 20 turns cut ..." in printed(trajectory_text(long))
 
 
+def test_a_turn_shows_what_the_policy_said() -> None:
+    answer = step(0, "screen", policy_text="I think\n[bold]sixteen[/bold]\x1b[2J").model_copy(update={"action": None})
+    text = printed(trajectory_text(episode("task", won=False, steps=[answer])))
+    assert "no action named" in text
+    assert "[bold]sixteen[/bold]" in text
+    assert "\x1b" not in text
+
+
+def test_the_overview_says_why_a_task_was_not_measured(tmp_path: Path) -> None:
+    with open_store(tmp_path / "run") as store:
+        lost = result("a", 0, source="").model_copy(
+            update={"status": "invalid", "reason": "baseline: nobody [answered]"}
+        )
+        put_result(store, "template", lost)
+        put_result(store, "template", result("b", 0, source=""))
+        assert "a: baseline: nobody [answered]" in printed(run_tables(load_run(store)))
+
+
 @pytest.mark.parametrize(
     ("names", "folder"),
     [(["a/b/c", "a/b/d"], "a/b/"), (["a/bc", "a/bd"], "a/"), (["easy-1", "easy-2"], ""), (["a/b"], "a/"), ([], "")],

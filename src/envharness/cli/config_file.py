@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from envharness.core.errors import ConfigError
-from envharness.core.messages import one_line
+from envharness.core.messages import fields_at, one_line
 
 Model = TypeVar("Model", bound=BaseModel)
 Lines = dict[tuple[str | int, ...], int]
@@ -154,7 +154,7 @@ def _place(loc: tuple[int | str, ...], lines: Lines) -> str:
 
 def _explain(problem: ErrorDetails, model: type[BaseModel]) -> str:
     if problem["type"] == "extra_forbidden":
-        known = _fields_at(model, problem["loc"][:-1])
+        known = sorted(fields_at(model, problem["loc"][:-1]))
         allowed = f" (allowed: {', '.join(known)})" if known else ""
         return f"unknown key{allowed}"
     message = problem["msg"].removeprefix("Value error, ")
@@ -162,12 +162,3 @@ def _explain(problem: ErrorDetails, model: type[BaseModel]) -> str:
         return message
     found = repr(problem["input"])
     return f"{message}, found {found if len(found) <= MAX_SHOWN else found[:MAX_SHOWN] + '...'}"
-
-
-def _fields_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
-    """Return the field names of the model at `loc`, or nothing where it is not a plain nested model."""
-    current: Any = model
-    for part in loc:
-        field = getattr(current, "model_fields", {}).get(part)
-        current = field.annotation if field else None
-    return sorted(getattr(current, "model_fields", {}))

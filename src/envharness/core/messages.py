@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import ValidationError
+from collections.abc import Sequence
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
 
 _PLACE_PARTS = 6
 """Parts of a path that a message names: in a deeply nested value, the rest helps nobody."""
@@ -15,6 +18,19 @@ def first_problem(error: ValidationError) -> tuple[str, str]:
     """
     problem = error.errors(include_url=False, include_input=False)[0]
     return ".".join(str(part) for part in problem["loc"][:_PLACE_PARTS]), problem["msg"]
+
+
+def fields_at(model: type[BaseModel], place: Sequence[str | int]) -> list[str]:
+    """Return the names of the fields that may stand at `place` within `model`; empty where no nested model does."""
+    current: Any = model
+    for part in place:
+        if isinstance(part, int):  # within a sequence, whose annotation was looked into already
+            continue
+        field = getattr(current, "model_fields", {}).get(part)
+        annotation = field.annotation if field else None
+        inner = (annotation, *get_args(annotation))
+        current = next((one for one in inner if hasattr(one, "model_fields")), None)
+    return list(getattr(current, "model_fields", {}))
 
 
 def one_line(error: BaseException) -> str:

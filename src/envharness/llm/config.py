@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, field_validator
 
 from envharness.llm.chat import Sampling
 
-KeyReference = Annotated[str, Field(pattern=r"^env:[A-Za-z_][A-Za-z0-9_]*$")]
+_KEY_REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _require_reference(reference: str) -> str:
+    if not _KEY_REFERENCE.fullmatch(reference):
+        raise ValueError("a key is never written here: put env:NAME, after a variable NAME that holds it")
+    return reference
+
+
+KeyReference = Annotated[str, AfterValidator(_require_reference)]
 """Where a key is found when it is needed: `env:NAME`. A key itself is refused, so that none can end in a file."""
 
 
@@ -18,7 +28,7 @@ class Endpoint(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    base_url: str = Field(pattern=r"^https?://")
+    base_url: str
     api_key: KeyReference | None = None
     """None for servers that want no key."""
     concurrency: int = Field(default=16, ge=1)
@@ -27,7 +37,9 @@ class Endpoint(BaseModel):
 
     @field_validator("base_url")
     @classmethod
-    def _holds_no_secret(cls, url: str) -> str:
+    def _is_plain_address(cls, url: str) -> str:
+        if not url.startswith(("http://", "https://")):
+            raise ValueError("a base_url begins with http:// or https://, such as http://127.0.0.1:8080/v1")
         if any(sign in url for sign in "@?#"):
             raise ValueError("a base_url holds neither user, password nor query; name a key by api_key: env:NAME")
         return url

@@ -113,7 +113,7 @@ def _meaning(status: int, said: str) -> tuple[type[ProviderError], str]:
         (status in {408, 504}, ProviderTimeoutError, ""),
         (status >= 500 or status in {409, 425}, OverloadedError, ""),  # noqa: PLR2004
         (_has(said, _FILTER), ContentFilterError, ""),
-        (True, ProviderError, "the endpoint does not take this request"),
+        (True, ProviderError, "does it take the model's sampling, max_tokens_field, send_seed and extra_body?"),
     ]
     return next((kind, hint) for found, kind, hint in signs if found)
 

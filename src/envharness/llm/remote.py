@@ -113,6 +113,8 @@ def key_of(endpoint: Endpoint) -> str | None:
 
 def _final(failure: AttemptFailed, attempts: int, spent: Usage) -> Exception:
     error = failure.error
+    if failure.pause is not None and failure.pause > LONGEST_WAIT_SECONDS:
+        error = type(error)(f"{error} (it asks to be left alone for {failure.pause:.0f} s, which is not waited for)")
     if attempts > 1:
         error = type(error)(f"{error} (attempt {attempts} of {attempts})")
     error.usage = spent

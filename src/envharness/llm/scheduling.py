@@ -17,6 +17,8 @@ class EndpointState:
     requests: SlidingWindow | None = None
     tokens: SlidingWindow | None = None
     in_flight: int = 0
+    started: int = 0
+    """Calls it was ever given."""
     paused_until: float = -math.inf
     """The server asked for peace until then."""
 
@@ -59,20 +61,28 @@ def choose(
 ) -> tuple[int | None, float]:
     """Return (index, 0.0) of the endpoint that takes the call now, or (None, seconds until one can).
 
-    The least loaded wins, so that a fast endpoint takes more than a slow one. `avoid`, where the call failed last, is
-    taken only where no other is free. The seconds are infinite where a place must be given back first.
+    The least loaded wins, so that a fast endpoint takes more than a slow one; among equally loaded ones, such as idle
+    ones, whichever was given fewer calls for its places, so that calls that come one by one use all of them. `avoid`,
+    where the call failed last, is taken only where no other is free. The seconds are infinite where a place must be
+    given back first.
     """
     waits = [state.wait(now, tokens) for state in states]
     free = [index for index, wait in enumerate(waits) if wait <= 0.0]
     if not free:
         return None, min(waits)
-    return min(free, key=lambda index: (index == avoid, states[index].in_flight / states[index].concurrency)), 0.0
+
+    def rank(index: int) -> tuple[bool, float, float]:
+        state = states[index]
+        return index == avoid, state.in_flight / state.concurrency, state.started / state.concurrency
+
+    return min(free, key=rank), 0.0
 
 
 def take(states: list[EndpointState], index: int, now: float, tokens: float) -> Grant:
     """Give the call its place at `index`."""
     state = states[index]
     state.in_flight += 1
+    state.started += 1
     if state.requests is not None:
         state.requests.take(now, 1.0)
     return Grant(index, None if state.tokens is None else state.tokens.take(now, tokens))

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from envharness.core.errors import ConfigError
-from envharness.core.messages import first_problem
+from envharness.core.messages import fields_at, first_problem
 from envharness.core.policy import Decision, Turn
 from envharness.core.seeding import derive_seed
 from envharness.core.types import ToolSchema
@@ -143,7 +143,8 @@ def _options(options: Mapping[str, Any]) -> LanguageModelOptions:
         raise ConfigError("policy llm: an option holds half of a character (a lone surrogate)") from None
     except ValidationError as error:
         where, message = first_problem(error)
-        known = ", ".join(LanguageModelOptions.model_fields)
+        beside = fields_at(LanguageModelOptions, error.errors()[0]["loc"][:-1]) or LanguageModelOptions.model_fields
+        known = ", ".join(beside)
         # Without its cause, which holds the value: it could be a key that was pasted where a reference belongs.
         raise ConfigError(f"policy llm: option {where!r}: {message} (options: {known})") from None
     return found

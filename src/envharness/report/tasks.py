@@ -175,7 +175,9 @@ def _content(entry: Round) -> Html:
     return join(
         _written_on(entry),
         tag("p", cut(rationale, PROSE_LIMIT), class_="prose") if rationale else None,
-        _candidate(entry.candidate),
+        tag("p", "No candidate: the answer could not be used.", class_="muted")
+        if any(check.id == "answer" and not check.passed for check in entry.checks)
+        else _candidate(entry.candidate),
         tag("h6", "Free checks") if checks else None,
         tag("ul", checks, class_="checks") if checks else None,
         tag("h6", "Feedback") if entry.feedback else None,

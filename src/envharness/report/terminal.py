@@ -45,6 +45,11 @@ def run_tables(run: Run) -> Group:
     """Return the whole overview of a run: figures, weaknesses, tasks."""
     declared = declared_weaknesses(run.config.get("policy"))
     parts: list[RenderableType] = [summary_table(run), flaw_table(run.main.figures, declared), task_table(run)]
+    parts += [
+        line(f"{result.task}: {result.reason}", _STYLES["invalid"], TEXT_LIMIT)
+        for result in run.main.results
+        if result.status == "invalid"
+    ]
     if not run.finished:
         parts.insert(0, Text("This run has not finished: shares are over the tasks done so far.", style="yellow"))
     return Group(*parts)
@@ -213,6 +218,8 @@ def trajectory_text(episode: Episode) -> Group:
 def _turn(step: TraceStep) -> Group:
     asked = call_text(step.action) if step.action else ("stop" if step.stopped else "no action named")
     parts: list[RenderableType] = [line(f"{step.step} > {asked}", "bold", TEXT_LIMIT)]
+    if step.text:
+        parts.append(Padding(paragraph(f"said: {step.text}", "italic"), (0, 0, 0, 4)))
     if step.blocked:
         parts.append(line(f"blocked: {step.blocked}", "red", TEXT_LIMIT))
     if step.refused:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from envharness.core.errors import ConfigError
 from envharness.core.policy import PolicySpec
 from envharness.core.spec import StackSpec
 from envharness.llm.make import client_for, require_usable
 from envharness.rigger.calls import ClientMaker, ModelCalls
 from envharness.rigger.config import DesignerConfig, RigConfig
 from envharness.rigger.designers.base import AnyDesigner, Designer, build_designer
-from envharness.rigger.designers.llm_model import describe_model, policy_model, same_model
+from envharness.rigger.designers.llm_model import describe_model, require_prices, same_model
 from envharness.rigger.driver import Driver
 from envharness.rigger.objectives import SuccessBand
 from envharness.rigger.observe import TaskView, require_reversible, view_task
@@ -55,7 +54,8 @@ def rig(
         designers.append(DesignerConfig(id=NULL_DESIGNER))
     for designer in designers:
         built = build_designer(designer, config.policy)
-        _require_priced(budget, config, designer, built)
+        if budget is not None and budget.money is not None:
+            require_prices(config.policy, None if isinstance(built, Designer) else built.model)
         _note_model(store, designer, built, config.policy)
     views = _views(config)
     progress = progress or SilentProgress()
@@ -104,26 +104,6 @@ def _plans(
                 unsafe_hooks=unsafe_hooks,
             )
             yield designer.id, planner.plan()
-
-
-def _require_priced(budget: Budget | None, config: RigConfig, chosen: DesignerConfig, designer: AnyDesigner) -> None:
-    """Raise ConfigError where a budget of money could never be spent, because a model that is asked has no prices."""
-    if budget is None or budget.money is None:
-        return
-    asked = [("policy.options.model", policy_model(config.policy))]
-    if not isinstance(designer, Designer):
-        asked.append((f"the model of designer {chosen.id!r}", designer.model))
-    for place, model in asked:
-        source = model and (model.record_from or model)
-        if (
-            source
-            and source.client in {"openai", "litellm"}
-            and not (source.prices.prompt and source.prices.completion)
-        ):
-            raise ConfigError(
-                f"budget.money: {place} has no prices, so that it would cost nothing: set its prices "
-                "(prompt and completion), or give the budget in tokens"
-            )
 
 
 def _note_model(store: RunStore, config: DesignerConfig, designer: AnyDesigner, policy: PolicySpec) -> None:

@@ -94,7 +94,7 @@ class TaskPlanner:
         evidence = self._evidence(result.baseline, episodes, direction)
         labels = yield from self._label(evidence, episodes, 0)
         evidence = replace(evidence, failures=tuple(labels or ()))
-        stop = _Stop(f"not accepted within {self.config.rounds} rounds")
+        stop = _Stop(f"not accepted within {counted(self.config.rounds, 'round')}")
         for number in range(1, self.config.rounds + 1):
             evidence, entry = yield from self._round(evidence, number)
             if isinstance(entry, _Stop):

@@ -8,6 +8,7 @@ from typing import cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from envharness.core.messages import counted
 from envharness.core.trace import Episode
 from envharness.core.types import JsonDict
 from envharness.core.usage import Usage
@@ -29,7 +30,7 @@ class Budget(BaseModel):
     tokens: int | None = Field(default=None, ge=1)
     """Prompt and completion tokens of all roles; None is no limit."""
     money: float | None = Field(default=None, gt=0)
-    """In the unit of the models' `prices`; None is no limit. Without prices everything costs nothing."""
+    """In the unit of the models' `prices`; None is no limit. `rig` refuses it for a model that has none."""
 
     def exhausted_by(self, usage: Usage) -> str:
         """Return what is spent, such as `1200 of 1000 tokens`; empty while there is something left."""
@@ -74,7 +75,7 @@ class Ledger:
 def describe_usage(usage: Usage) -> str:
     """Say in one line what calls used."""
     cost = f", cost {usage.cost:.4g}" if usage.cost else ""
-    return f"{usage.calls} model calls, {usage.prompt} prompt and {usage.completion} completion tokens{cost}"
+    return f"{counted(usage.calls, 'model call')}, {usage.prompt} prompt and {usage.completion} completion tokens{cost}"
 
 
 def read_ledger(store: RunStore) -> Ledger:

@@ -42,9 +42,23 @@ def same_model(model: ModelConfig, policy: PolicySpec) -> bool:
     return (model.client, model.model, model.recording) == (other.client, other.model, other.recording)
 
 
+def require_prices(policy: PolicySpec, designer: ModelConfig | None) -> None:
+    """Raise ConfigError where a budget of money could never be spent, because a model asked has no prices."""
+    for role, model in (("policy", policy_model(policy)), ("designer", designer)):
+        source = model.record_from or model if model is not None else None
+        if source is not None and source.client in {"openai", "litellm"} and "prices" not in source.model_fields_set:
+            raise ConfigError(
+                f"budget.money: the {role}'s model ({source.model}) has no prices, so nothing would ever be counted; "
+                f"set them (prices: {{prompt: 0}} for one that costs nothing), or budget.tokens"
+            )
+
+
 def describe_model(model: ModelConfig) -> str:
     """Return a model's name for a reader."""
-    return model.model if model.client == "openai" else f"{model.model} ({model.client})".strip()
+    if model.client == "openai":
+        return model.model
+    name = model.record_from.model if model.record_from is not None else model.model
+    return f"{name} ({model.client})" if name else model.client
 
 
 def _parse(value: JsonValue, place: str) -> ModelConfig:
