@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TypeVar
 
 from envharness.core.env import ActionableEnv
+from envharness.core.json_copy import copied_object
+from envharness.core.known import known
 from envharness.core.policy import Decision, Policy, PolicySpec, Turn, answer_at_once, is_immediate
 from envharness.core.spec import StackSpec
 from envharness.core.trace import Episode, Outcome, StartRecord, TraceStep
 from envharness.core.types import EvaluationResult, Observation
-from envharness.core.usage import Usage
+from envharness.core.usage import NO_USAGE, Usage
 from envharness.rollouts.blame import EpisodeInvalid, describe, environment_cause, policy_cause
 from envharness.rollouts.decisions import as_decision
 from envharness.rollouts.environment_thread import CallingThread, EnvironmentHost, EnvironmentThread, Series
@@ -117,8 +118,8 @@ class _Performance:
     steps: list[TraceStep] = field(default_factory=list[TraceStep])
     usage: Usage = field(default_factory=Usage)
     notes: list[str] = field(default_factory=list[str])
-    doing: str = ""
-    """What goes on while all turns are played at once."""
+    judging: bool = False
+    """Whether all turns have been played and the verifier is asked."""
 
     async def play(self, task: str | None, seed: int) -> Episode:
         """Play to the end; `task` None takes the environment's word for which task it is."""
@@ -172,7 +173,7 @@ class _Performance:
         began = perf_counter()
         decision = await self._blaming_policy(decide, f"turn {number}")
         seconds = perf_counter() - began
-        self.usage += decision.usage
+        self._charge(decision.usage)
         return await self._environment(lambda: self.session.turn(number, decision, seconds), f"turn {number}")
 
     async def _played_at_once(
@@ -184,33 +185,39 @@ class _Performance:
         except EpisodeInvalid:
             raise
         except Exception as error:
-            raise EpisodeInvalid(environment_cause(error), describe(error, doing=self.doing)) from error
+            raise EpisodeInvalid(environment_cause(error), describe(error, doing=self._doing())) from error
 
     def _series(self, policy: Policy, shown: Observation) -> Series[tuple[str, EvaluationResult]]:
         reason = ""
         while not reason:
             number = len(self.steps)
-            self.doing = f"turn {number}"
             turn = self._turn_of(shown)
             began = perf_counter()
             try:
                 decision = as_decision(answer_at_once(policy.act(turn)))
             except BaseException as error:  # not from outside: signals are raised on the main thread only
-                raise EpisodeInvalid(policy_cause(error), describe(error, doing=self.doing)) from error
+                raise EpisodeInvalid(policy_cause(error), describe(error, doing=self._doing())) from error
             seconds = perf_counter() - began
             yield True
-            self.usage += decision.usage
+            self._charge(decision.usage)
             step = self.session.turn(number, decision, seconds)
             yield False  # where it ends if this was given up meanwhile: before anything of it is kept
             reason, shown = self._taken(step), step.shown
-        self.doing = "evaluate"
+        self.judging = True
         yield True
         return reason, self.session.evaluate()
 
+    def _doing(self) -> str:
+        return "evaluate" if self.judging else f"turn {len(self.steps)}"
+
+    def _charge(self, usage: Usage) -> None:
+        if usage is not NO_USAGE:
+            self.usage += usage
+
     def _turn_of(self, shown: Observation) -> Turn:
         # The policy gets a copy: it must not be able to edit the trace.
-        copied = Observation(text=shown.text, data=copy.deepcopy(shown.data))
-        return Turn(observation=copied, tools=self.session.tools, step=len(self.steps))
+        copied = known(Observation, {"text": shown.text, "data": copied_object(shown.data)})
+        return known(Turn, {"observation": copied, "tools": self.session.tools, "step": len(self.steps)})
 
     def _taken(self, step: TraceStep) -> str:
         """Add a turn to the trace; return why the episode is over if it is a failure, empty while it goes on."""
