@@ -167,7 +167,7 @@ def _usage(model: object) -> Usage:
         raise _OddError
     if fields == _USAGE:
         return NO_USAGE  # most policies call no model
-    if min(fields.values()) < 0 or not max(fields.values()) <= _MOST:
+    if not isfinite(fields["cost"]) or min(fields.values()) < 0 or max(fields.values()) > _MOST:
         raise _OddError
     return known(Usage, fields)
 
