@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from queue import SimpleQueue
@@ -49,6 +50,7 @@ class EnvironmentThread:
     def __init__(self) -> None:
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._running: _Call | None = None
+        self._arrivals: _Arrivals | None = None
         # A daemon, because a call that never returns must not keep the process from ending.
         self._thread = threading.Thread(target=self._serve, name="environment", daemon=True)
         self._thread.start()
@@ -92,8 +94,10 @@ class EnvironmentThread:
     async def _outcome(self, call: _Call) -> Any:
         """Queue the call and wait until it is done or has outlasted its limit."""
         loop = asyncio.get_running_loop()
-        finished: asyncio.Future[None] = loop.create_future()
-        call.when_done = lambda: loop.call_soon_threadsafe(_finish, finished)
+        if self._arrivals is None or self._arrivals.loop is not loop:
+            self._arrivals = _Arrivals(loop)
+        arrivals, finished = self._arrivals, loop.create_future()
+        call.when_done = lambda: arrivals.add(finished)
 
         def look() -> None:
             nonlocal alarm
@@ -173,8 +177,7 @@ class _Call(ABC):
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to whoever called
             self._error, done = error, True
         if done:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                self.when_done()
+            self.when_done()
         return done
 
     def result(self) -> Any:
@@ -226,6 +229,25 @@ class _SeriesCall(_Call):
         return False
 
 
-def _finish(finished: asyncio.Future[None]) -> None:
-    if not finished.done():
-        finished.set_result(None)
+class _Arrivals:
+    """Calls that have returned, on their way to the loop: it is woken once for all that come before it looks."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._finished: deque[asyncio.Future[None]] = deque()
+        self._woken = False
+
+    def add(self, finished: asyncio.Future[None]) -> None:
+        """Take one, on the thread."""
+        self._finished.append(finished)  # first: who has not yet cleared the flag has not yet looked
+        if not self._woken:
+            self._woken = True
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                self.loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> None:
+        self._woken = False
+        while self._finished:
+            finished = self._finished.popleft()
+            if not finished.done():
+                finished.set_result(None)
