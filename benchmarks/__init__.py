@@ -13,6 +13,7 @@ BENCHMARKS = {
     "concurrency": "benchmarks.concurrency",
     "isolation": "benchmarks.isolation",
     "layers": "benchmarks.layers",
+    "overhead": "benchmarks.overhead",
     "startup": "benchmarks.startup",
     "store": "benchmarks.store",
 }

@@ -30,6 +30,8 @@ from envharness.core.usage import Usage
 from envharness.rollouts.job import Limits, RolloutJob
 from kitchen import Kitchen
 
+THREADS: list[int] = []
+"""The threads on which turns of `Immediate` were played, in order."""
 WIN = [{"name": "take"}, {"name": "put", "kwargs": {"place": "desk"}}]
 
 
@@ -192,6 +194,35 @@ class Script:
         seen = path.exists()
         path.touch()
         return not seen
+
+
+class Immediate(Script):
+    """The script, saying that it is immediate. Notes the thread of each turn."""
+
+    immediate = True
+
+    async def act(self, turn: Turn) -> Decision:
+        THREADS.append(threading.get_ident())
+        if turn.step == self.at and self.how == "yields":
+            await asyncio.sleep(0)
+        if turn.step == self.at and self.how == "keeps on waiting":
+            try:
+                await asyncio.sleep(0)
+            finally:
+                await asyncio.sleep(0)
+        if self.how == "dawdles":
+            time.sleep(0.02)  # noqa: ASYNC251  the mistake under test
+        if turn.step == self.at and self.how == "blocks":
+            time.sleep(self.tokens)  # noqa: ASYNC251  the mistake under test
+        return await super().act(turn)
+
+
+class Unsure(Script):
+    """Says so only where its option does."""
+
+    def __init__(self, *, seed: int, immediate: bool) -> None:
+        super().__init__(seed=seed, actions=WIN)
+        self.immediate = immediate
 
 
 class Naps:

@@ -13,6 +13,8 @@ from pydantic_core import PydanticSerializationError
 
 from envharness.core.env import ActionableEnv
 from envharness.core.harness import EnvHarness
+from envharness.core.json_copy import json_copy, plain_copy
+from envharness.core.known import known
 from envharness.core.messages import one_line
 from envharness.core.spec import StackNode
 from envharness.core.trace import ComponentEvent, Exchange, SegmentStart
@@ -29,6 +31,8 @@ class Recorder:
     exchanges: list[Exchange] = field(default_factory=list[Exchange])
     events: list[ComponentEvent] = field(default_factory=list[ComponentEvent])
     starts: list[SegmentStart] = field(default_factory=list[SegmentStart])
+    exact: EnvResponse | None = None
+    """The last response that a bridge gave, if what was recorded of it is equal to it in every part."""
 
     def event(self, event: ComponentEvent) -> None:
         """Take one event of a component."""
@@ -61,9 +65,12 @@ class Tap(EnvHarness):
     def step(self, action: Action) -> EnvResponse:
         """Step, and record the exchange as copies: nobody above can edit history."""
         response = self.inner.step(action)
-        recorded = written_copy(EnvResponse, response, "step")
+        recorded = plain_copy(EnvResponse, response)
+        self._recorder.exact = response if recorded else None
+        recorded = recorded or written_copy(EnvResponse, response, "step")
+        asked = plain_copy(Action, action) or action.model_copy(deep=True)
         self._recorder.exchanges.append(
-            Exchange(segment=self._segment, action=action.model_copy(deep=True), response=recorded)
+            known(Exchange, {"segment": self._segment, "action": asked, "response": recorded})
         )
         return response
 
@@ -90,7 +97,7 @@ def written_copy(kind: type[Model], value: object, call: str) -> Model:
     if isinstance(model, EnvResponse) and isinstance(model.reward, float) and not math.isfinite(model.reward):
         raise ValueError(f"{call} returned the reward {model.reward}, which is not a finite number")
     try:
-        return kind.model_validate_json(model.model_dump_json(warnings="error"))
+        return json_copy(kind, model)
     except ValidationError as error:
         raise TypeError(f"{call} returned a malformed {kind.__name__}: {one_line(error)}") from error
     except PydanticSerializationError as error:

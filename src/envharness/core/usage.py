@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from envharness.core.known import known
+
 
 class Usage(BaseModel):
     """Tokens of one or more model calls. `cached` is part of `prompt`, `reasoning` part of `completion`."""
@@ -19,11 +21,18 @@ class Usage(BaseModel):
     """Money, in the unit of the configured price table; 0 where none is configured."""
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            calls=self.calls + other.calls,
-            prompt=self.prompt + other.prompt,
-            cached=self.cached + other.cached,
-            completion=self.completion + other.completion,
-            reasoning=self.reasoning + other.reasoning,
-            cost=self.cost + other.cost,
+        return known(
+            Usage,
+            {
+                "calls": self.calls + other.calls,
+                "prompt": self.prompt + other.prompt,
+                "cached": self.cached + other.cached,
+                "completion": self.completion + other.completion,
+                "reasoning": self.reasoning + other.reasoning,
+                "cost": self.cost + other.cost,
+            },
         )
+
+
+NO_USAGE = Usage()
+"""What a turn without a model call uses."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import ClassVar
 
 from envharness.core.errors import ConfigError
 from envharness.core.policy import Decision, Turn
@@ -19,6 +20,8 @@ class RandomPolicy:
     one of these. Other strings are words and values that the observation shows. Deterministic given its seed and what
     it is shown.
     """
+
+    immediate: ClassVar[bool] = True
 
     def __init__(self, seed: int, *, stop_chance: float = 0.0) -> None:
         """Take the chance, in [0, 1], to stop at each turn. Raises ConfigError where it is outside of that."""

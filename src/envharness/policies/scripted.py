@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
@@ -19,6 +19,8 @@ _ACTIONS = TypeAdapter(list[Action])
 
 class ScriptedPolicy:
     """Plays `actions` one a turn, whatever it is shown."""
+
+    immediate: ClassVar[bool] = True
 
     def __init__(
         self,

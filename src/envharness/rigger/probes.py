@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from envharness.core.policy import Decision, PolicySpec, Turn
 from envharness.core.types import Action, JsonDict
@@ -17,6 +17,8 @@ JUNK = Action(name="no_op")
 
 class ProbePolicy:
     """Plays `actions` in order, each again while nothing happens, then stops or goes on with junk calls."""
+
+    immediate: ClassVar[bool] = True
 
     def __init__(self, seed: int, actions: Sequence[JsonDict] = (), then: Literal["stop", "idle"] = "stop") -> None:
         del seed

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from math import inf
+
+import orjson
 from pydantic import JsonValue, ValidationError
 from pydantic_core import PydanticSerializationError
 
+from envharness.core.json_copy import plain_copy
 from envharness.core.messages import one_line
 from envharness.core.policy import Decision
 from envharness.core.types import Action
@@ -15,12 +19,19 @@ LARGEST_ACTION = 1 << 20
 """Bytes of one action as JSON; a larger one is refused, as a call that the tool does not understand is."""
 
 _INTEGER_BITS = 64
+_MOST_A_CHARACTER = 6
+"""Bytes that JSON needs for one character, or an encoder for what takes another one byte."""
+_MOST_AROUND = 1000
+"""Bytes of the names of all fields, and of the numbers in them."""
 
 
 def as_decision(answer: object) -> Decision:
     """Return a copy that nobody else holds. Raises TypeError or ValueError for what is none, or is not JSON."""
     if not isinstance(answer, Decision):
         raise TypeError(f"act returned {type(answer).__name__}, not a Decision")
+    copied = plain_copy(Decision, answer)
+    if copied is not None and _surely_fits(copied):
+        return copied
     try:
         # Models can be made without validation, so what is in their fields is not to be trusted.
         written = answer.model_dump_json(warnings="error").encode()
@@ -35,10 +46,27 @@ def as_decision(answer: object) -> Decision:
 
 def why_not_sent(action: Action) -> str:
     """Say why no environment can be asked for the action; empty where there is no reason."""
+    if _most_bytes(action) <= LARGEST_ACTION:
+        return ""
     if _has_huge_integer(action.kwargs):
         return f"an argument of {action.name[:80]!r} is an integer of more than {_INTEGER_BITS} bits"
     size = len(action.model_dump_json())
     return f"the call is {size} bytes long; the limit is {LARGEST_ACTION}" if size > LARGEST_ACTION else ""
+
+
+def _surely_fits(decision: Decision) -> bool:
+    action = decision.action
+    words = _MOST_A_CHARACTER * (len(decision.text) + len(decision.problem)) + _MOST_AROUND
+    return words + (0 if action is None else _most_bytes(action)) <= LARGEST_DECISION
+
+
+def _most_bytes(action: Action) -> float:
+    """Return a bound of the action's bytes as JSON; infinity where an argument is more than an encoder takes."""
+    try:
+        arguments = orjson.dumps(action.kwargs)
+    except orjson.JSONEncodeError:  # an integer of more than 64 bits, for one
+        return inf
+    return _MOST_A_CHARACTER * (len(action.name) + len(arguments)) + _MOST_AROUND
 
 
 def _has_huge_integer(value: JsonValue) -> bool:

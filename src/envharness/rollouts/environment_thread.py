@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from queue import SimpleQueue
 from time import monotonic
@@ -13,6 +15,10 @@ from typing import Any, Protocol, TypeVar
 from envharness.core.errors import TimeLimitError
 
 T = TypeVar("T")
+
+Series = Generator[bool, None, T]
+"""Environment calls one after the other, with what lies between them: before each stretch it yields whether what comes
+is an environment call, whose limit runs. Wherever it yields it may be ended, and other calls may come in between."""
 
 PEACE_SECONDS = 5.0
 """How long a call that nobody waits for any more may go on before its thread counts as stuck."""
@@ -44,6 +50,7 @@ class EnvironmentThread:
     def __init__(self) -> None:
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._running: _Call | None = None
+        self._arrivals: _Arrivals | None = None
         # A daemon, because a call that never returns must not keep the process from ending.
         self._thread = threading.Thread(target=self._serve, name="environment", daemon=True)
         self._thread.start()
@@ -56,24 +63,18 @@ class EnvironmentThread:
 
     async def call(self, function: Callable[[], T], seconds: float) -> T:
         """Run `function` on the thread. Waiting for calls of other episodes does not count against `seconds`."""
-        loop = asyncio.get_running_loop()
-        call = _Call(function, seconds)
-        finished: asyncio.Future[None] = loop.create_future()
-        call.when_done = lambda: loop.call_soon_threadsafe(_finish, finished)
-        self._calls.put(call)
-        try:
-            while not (await asyncio.wait({finished}, timeout=call.seconds_left()))[0]:
-                if call.seconds_left() <= 0:
-                    raise TimeLimitError(f"an environment call took longer than {seconds:g} s")
-        except asyncio.CancelledError:
-            # Nobody waits for this call any more; it may end in peace before it counts as stuck.
-            call.limit_to(PEACE_SECONDS)
-            raise
-        return call.result()
+        return await self._outcome(_SingleCall(function, seconds))
+
+    async def series(self, series: Series[T], seconds: float) -> T:
+        """Run a series on the thread; each environment call in it has `seconds`, what lies between them has no limit.
+
+        It is ended where it next yields once nobody waits for it any more.
+        """
+        return await self._outcome(_SeriesCall(series, seconds))
 
     def post(self, function: Callable[[], object]) -> None:
         """Run `function` once the calls before it have returned, if they ever do."""
-        self._calls.put(_Call(function, PEACE_SECONDS))
+        self._calls.put(_SingleCall(function, PEACE_SECONDS))
 
     def close(self) -> None:
         """Let the thread end once its calls have returned. Idempotent; waits only where it is not stuck."""
@@ -84,8 +85,40 @@ class EnvironmentThread:
     def _serve(self) -> None:
         while (call := self._calls.get()) is not None:
             self._running = call
-            call.run()
+            while not (done := call.go_on()) and self._calls.empty():
+                continue
             self._running = None
+            if not done:
+                self._calls.put(call)  # others wait, and come first
+
+    async def _outcome(self, call: _Call) -> Any:
+        """Queue the call and wait until it is done or has outlasted its limit."""
+        loop = asyncio.get_running_loop()
+        if self._arrivals is None or self._arrivals.loop is not loop:
+            self._arrivals = _Arrivals(loop)
+        arrivals, finished = self._arrivals, loop.create_future()
+        call.when_done = lambda: arrivals.add(finished)
+
+        def look() -> None:
+            nonlocal alarm
+            left = call.seconds_left()
+            if left > 0:
+                alarm = loop.call_later(left, look)
+            elif not finished.done():
+                call.abandoned = True
+                finished.set_exception(TimeLimitError(f"an environment call took longer than {call.seconds:g} s"))
+
+        self._calls.put(call)
+        alarm = loop.call_later(call.seconds, look)
+        try:
+            await finished
+        except asyncio.CancelledError:
+            # Nobody waits for this call any more; it may end in peace before it counts as stuck.
+            call.abandon(PEACE_SECONDS)
+            raise
+        finally:
+            alarm.cancel()
+        return call.result()
 
 
 class CallingThread:
@@ -107,34 +140,45 @@ class CallingThread:
         function()
 
 
-class _Call:
-    """A function on its way to the thread, and its result on the way back."""
+class _Call(ABC):
+    """Something on its way to the thread, and its result on the way back."""
 
-    def __init__(self, function: Callable[[], Any], seconds: float) -> None:
+    def __init__(self, seconds: float) -> None:
         self.when_done: Callable[[], object] = lambda: None
-        self._function = function
-        self._seconds = seconds
+        self.seconds = seconds
+        self.abandoned = False
+        """Whether nobody waits for it any more."""
+        self._begun = False
         self._started_at: float | None = None
+        self._ends_at: float | None = None
         self._result: Any = None
         self._error: BaseException | None = None
 
     def seconds_left(self) -> float:
-        """Return what is left of the limit, which begins to run when the call does."""
-        return self._seconds if self._started_at is None else self._started_at + self._seconds - monotonic()
+        """Return what is left of the limit, which runs while an environment call does."""
+        if self._ends_at is not None:
+            return self._ends_at - monotonic()
+        started_at = self._started_at  # once, because the other thread may set it meanwhile
+        return self.seconds if started_at is None else started_at + self.seconds - monotonic()
 
-    def limit_to(self, seconds: float) -> None:
-        """Allow `seconds` from now on."""
-        begun = 0.0 if self._started_at is None else monotonic() - self._started_at
-        self._seconds = begun + seconds
+    def abandon(self, seconds: float) -> None:
+        """Allow `seconds` more: from now on, or from its beginning where that is still to come."""
+        self.abandoned = True
+        if self._begun:
+            self._ends_at = monotonic() + seconds
+        else:
+            self.seconds = seconds
 
-    def run(self) -> None:
-        self._started_at = monotonic()
+    def go_on(self) -> bool:
+        """Run, on the thread, to where others may come in between; return whether it is done."""
+        self._begun = True
         try:
-            self._result = self._function()
+            done = self._advance()
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to whoever called
-            self._error = error
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._error, done = error, True
+        if done:
             self.when_done()
+        return done
 
     def result(self) -> Any:
         if self._error is None:
@@ -144,7 +188,66 @@ class _Call:
         # SystemExit and the like would end the event loop, and with it every other episode.
         raise RuntimeError(f"the environment raised {type(self._error).__name__}({self._error})") from self._error
 
+    @abstractmethod
+    def _advance(self) -> bool:
+        """Do the next part; return whether it was the last."""
 
-def _finish(finished: asyncio.Future[None]) -> None:
-    if not finished.done():
-        finished.set_result(None)
+
+class _SingleCall(_Call):
+    """A function that is called once."""
+
+    def __init__(self, function: Callable[[], Any], seconds: float) -> None:
+        super().__init__(seconds)
+        self._function = function
+
+    def _advance(self) -> bool:
+        self._started_at = monotonic()
+        self._result = self._function()
+        return True
+
+
+class _SeriesCall(_Call):
+    """A series, which enters the thread once or, where others wait, several times."""
+
+    def __init__(self, series: Series[Any], seconds: float) -> None:
+        super().__init__(seconds)
+        self._series = series
+        self._watched = False
+
+    def _advance(self) -> bool:
+        if self.abandoned:
+            self._series.close()
+            return True
+        self._started_at = monotonic() if self._watched else None
+        try:
+            self._watched = next(self._series)
+        except StopIteration as end:
+            self._result = end.value
+            return True
+        finally:
+            self._started_at = None
+        return False
+
+
+class _Arrivals:
+    """Calls that have returned, on their way to the loop: it is woken once for all that come before it looks."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._finished: deque[asyncio.Future[None]] = deque()
+        self._woken = False
+
+    def add(self, finished: asyncio.Future[None]) -> None:
+        """Take one, on the thread."""
+        self._finished.append(finished)  # first: who has not yet cleared the flag has not yet looked
+        if not self._woken:
+            self._woken = True
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                self.loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> None:
+        self._woken = False
+        while self._finished:
+            finished = self._finished.popleft()
+            if not finished.done():
+                finished.set_result(None)

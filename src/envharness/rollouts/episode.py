@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -11,14 +10,16 @@ from typing import TypeVar
 
 from envharness.core.env import ActionableEnv
 from envharness.core.errors import ProviderError
-from envharness.core.policy import Decision, Policy, PolicySpec, Turn
+from envharness.core.json_copy import copied_object
+from envharness.core.known import known
+from envharness.core.policy import Decision, Policy, PolicySpec, Turn, answer_at_once, is_immediate
 from envharness.core.spec import StackSpec
 from envharness.core.trace import Episode, Outcome, StartRecord, TraceStep
 from envharness.core.types import EvaluationResult, Observation
-from envharness.core.usage import Usage
+from envharness.core.usage import NO_USAGE, Usage
 from envharness.rollouts.blame import EpisodeInvalid, describe, environment_cause, policy_cause
 from envharness.rollouts.decisions import as_decision
-from envharness.rollouts.environment_thread import CallingThread, EnvironmentHost, EnvironmentThread
+from envharness.rollouts.environment_thread import CallingThread, EnvironmentHost, EnvironmentThread, Series
 from envharness.rollouts.interrupts import Terminated
 from envharness.rollouts.job import Limits, RolloutJob
 from envharness.rollouts.session import Session
@@ -118,6 +119,8 @@ class _Performance:
     steps: list[TraceStep] = field(default_factory=list[TraceStep])
     usage: Usage = field(default_factory=Usage)
     notes: list[str] = field(default_factory=list[str])
+    judging: bool = False
+    """Whether all turns have been played and the verifier is asked."""
 
     async def play(self, task: str | None, seed: int) -> Episode:
         """Play to the end; `task` None takes the environment's word for which task it is."""
@@ -125,8 +128,7 @@ class _Performance:
         evaluation: EvaluationResult | None = None
         try:
             async with asyncio.timeout(self.limits.episode_seconds):
-                reason = await self._run()
-                evaluation = await self._environment(self.session.evaluate, "evaluate")
+                reason, evaluation = await self._run()
             outcome = Outcome(kind="success") if evaluation.success else Outcome(kind="failure", reason=reason)
         except EpisodeInvalid as invalid:
             outcome = invalid.outcome
@@ -144,49 +146,92 @@ class _Performance:
             outcome=outcome,
             evaluation=evaluation if outcome.kind != "invalid" else None,
             start=self.start,
-            steps=self.steps,
+            # A copy, because a call that hangs on the environment's thread is none of this episode any more.
+            steps=list(self.steps),
             usage=self.usage,
             seconds=perf_counter() - began,
             notes=[*self.session.notes, *self.notes],
         )
 
-    async def _run(self) -> str:
-        """Play until something ends the episode; return the reason it has if it turns out to be a failure."""
+    async def _run(self) -> tuple[str, EvaluationResult]:
+        """Play until something ends the episode; return the reason it has if it is a failure, and the verdict."""
         self.start = await self._environment(lambda: self.session.start(self.env_seed), "reset")
-        self.policy = await self._blaming_policy(self._make_policy, "making the policy")
-        shown = self.start.shown
-        for number in range(self.limits.max_steps):
-            step = await self._turn(number, shown)
-            shown = step.shown
-            if step.stopped:
-                return "stopped"
-            if step.terminated:
-                return "ended"
-            if step.truncated:
-                return "out_of_steps"
-            if self.limits.policy_tokens is not None and self.usage.completion >= self.limits.policy_tokens:
-                return "token_limit"
-        return "out_of_steps"
+        self.policy = policy = await self._blaming_policy(self._make_policy, "making the policy")
+        if is_immediate(policy) and isinstance(self.host, EnvironmentThread):
+            return await self._played_at_once(self.host, policy, self.start.shown)
+        reason, shown = "", self.start.shown
+        while not reason:
+            step = await self._turn(policy, shown)
+            reason, shown = self._taken(step), step.shown
+        return reason, await self._environment(self.session.evaluate, "evaluate")
 
-    async def _turn(self, number: int, shown: Observation) -> TraceStep:
-        policy = self.policy
-        # The policy gets a copy: it must not be able to edit the trace.
-        turn = Turn(
-            observation=Observation(text=shown.text, data=copy.deepcopy(shown.data)),
-            tools=self.session.tools,
-            step=number,
-        )
+    async def _turn(self, policy: Policy, shown: Observation) -> TraceStep:
+        number, turn = len(self.steps), self._turn_of(shown)
 
         async def decide() -> Decision:
-            return as_decision(await policy.act(turn) if policy else None)
+            return as_decision(answer_at_once(policy.act(turn)) if is_immediate(policy) else await policy.act(turn))
 
         began = perf_counter()
         decision = await self._blaming_policy(decide, f"turn {number}")
         seconds = perf_counter() - began
-        self.usage += decision.usage
-        step = await self._environment(lambda: self.session.turn(number, decision, seconds), f"turn {number}")
+        self._charge(decision.usage)
+        return await self._environment(lambda: self.session.turn(number, decision, seconds), f"turn {number}")
+
+    async def _played_at_once(
+        self, host: EnvironmentThread, policy: Policy, shown: Observation
+    ) -> tuple[str, EvaluationResult]:
+        """Let an immediate policy and the environment play all turns on the environment's thread."""
+        try:
+            return await host.series(self._series(policy, shown), self.limits.step_seconds)
+        except EpisodeInvalid:
+            raise
+        except Exception as error:
+            raise EpisodeInvalid(environment_cause(error), describe(error, doing=self._doing())) from error
+
+    def _series(self, policy: Policy, shown: Observation) -> Series[tuple[str, EvaluationResult]]:
+        reason = ""
+        while not reason:
+            number = len(self.steps)
+            turn = self._turn_of(shown)
+            began = perf_counter()
+            try:
+                decision = as_decision(answer_at_once(policy.act(turn)))
+            except BaseException as error:  # not from outside: signals are raised on the main thread only
+                raise EpisodeInvalid(policy_cause(error), describe(error, doing=self._doing())) from error
+            seconds = perf_counter() - began
+            yield True
+            self._charge(decision.usage)
+            step = self.session.turn(number, decision, seconds)
+            yield False  # where it ends if this was given up meanwhile: before anything of it is kept
+            reason, shown = self._taken(step), step.shown
+        self.judging = True
+        yield True
+        return reason, self.session.evaluate()
+
+    def _doing(self) -> str:
+        return "evaluate" if self.judging else f"turn {len(self.steps)}"
+
+    def _charge(self, usage: Usage) -> None:
+        if usage is not NO_USAGE:
+            self.usage += usage
+
+    def _turn_of(self, shown: Observation) -> Turn:
+        # The policy gets a copy: it must not be able to edit the trace.
+        copied = known(Observation, {"text": shown.text, "data": copied_object(shown.data)})
+        return known(Turn, {"observation": copied, "tools": self.session.tools, "step": len(self.steps)})
+
+    def _taken(self, step: TraceStep) -> str:
+        """Add a turn to the trace; return why the episode is over if it is a failure, empty while it goes on."""
         self.steps.append(step)
-        return step
+        if step.stopped:
+            return "stopped"
+        if step.terminated:
+            return "ended"
+        if step.truncated:
+            return "out_of_steps"
+        if self.limits.policy_tokens is not None and self.usage.completion >= self.limits.policy_tokens:
+            return "token_limit"
+        return "out_of_steps" if len(self.steps) >= self.limits.max_steps else ""
 
     async def _make_policy(self) -> Policy:
         return self.build_policy()

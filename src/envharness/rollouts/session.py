@@ -9,13 +9,13 @@ import math
 from collections.abc import Callable
 from contextlib import ExitStack
 from time import perf_counter
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from pydantic import JsonValue
-
-from envharness.components.tap import Recorder, expect, tapped, written_copy
+from envharness.components.tap import Recorder, Tap, expect, tapped, written_copy
 from envharness.core.env import ActionableEnv
 from envharness.core.harness import EnvHarness
+from envharness.core.json_copy import copied_object, plain_copy
+from envharness.core.known import known
 from envharness.core.policy import Decision
 from envharness.core.trace import StartRecord, TraceStep
 from envharness.core.types import (
@@ -83,39 +83,24 @@ class Session:
         )
 
     def turn(self, number: int, decision: Decision, policy_seconds: float) -> TraceStep:
-        """Carry out what the policy decided."""
-        step = TraceStep(
-            step=number,
-            action=None,
-            text=decision.text,
-            usage=decision.usage,
-            shown=Observation(text=""),
-            policy_seconds=policy_seconds,
-        )
+        """Carry out what the policy decided; keeps the decision's action as a part of the trace."""
+        fields = _fields_of_turn(number, decision, policy_seconds)
         began = perf_counter()
         if decision.stop:
-            step.stopped = True
-            step.shown = _copied(self._env.observe())
+            fields["stopped"] = True
+            fields["shown"] = _copied(self._env.observe())
         elif decision.action is None:
-            step.refused = decision.problem or "no action was named"
+            fields["refused"] = decision.problem or "no action was named"
             names = ", ".join(tool.name for tool in self.tools)
-            step.shown = self._answer(decision.problem or f"You named no action. Tools: {names}.")
+            fields["shown"] = self._answer(decision.problem or f"You named no action. Tools: {names}.")
         else:
-            # Only a Stage may mark an action as replayed; and the trace keeps a copy that nobody below can edit.
-            action = decision.action.model_copy(update={"replayed": False}, deep=True)
-            step.action = action.model_copy(deep=True)
-            if reason := why_not_sent(action):
-                step.refused = reason
-                step.shown = self._answer(reason)
-                step.state = self._state_copy()
-            else:
-                self._execute(action, step)
-        step.env_seconds = perf_counter() - began
-        if step.action is None:
-            step.state = self._state_copy()
+            self._take_action(decision.action, fields)
+        fields["env_seconds"] = perf_counter() - began
+        if fields["action"] is None:
+            fields["state"] = self._state_copy()
         recorded = self._recorder.take()
-        step.raw, step.events, step.starts = recorded.exchanges, recorded.events, recorded.starts
-        return step
+        fields["raw"], fields["events"], fields["starts"] = recorded.exchanges, recorded.events, recorded.starts
+        return known(TraceStep, fields)
 
     def evaluate(self) -> EvaluationResult:
         """Ask the environment's own verifier, through the stack."""
@@ -125,20 +110,36 @@ class Session:
         """Take the taps out and close the stack, if it is ours. Idempotent."""
         self._cleanup.close()
 
-    def _execute(self, action: Action, step: TraceStep) -> None:
-        response = expect(EnvResponse, self._env.step(action), "step")
+    def _take_action(self, action: Action, fields: dict[str, Any]) -> None:
+        if action.replayed:  # only a Stage may mark one so
+            action.replayed = False
+        fields["action"] = action
+        if reason := why_not_sent(action):
+            fields["refused"] = reason
+            fields["shown"] = self._answer(reason)
+            fields["state"] = self._state_copy()
+            return
+        # A copy, because the trace's own is none that anybody below can edit.
+        sent = known(Action, {"name": action.name, "kwargs": copied_object(action.kwargs), "replayed": False})
+        response = expect(EnvResponse, self._env.step(sent), "step")
         before = self._state
-        step.shown = _copied(response.observation)
-        step.info = _copied_json(response.info)
-        step.refused = str(response.info.get("refused") or "")
-        step.blocked = str(response.info.get("blocked") or "")
-        step.terminated, step.truncated, step.reward = response.terminated, response.truncated, response.reward
-        step.state = self._look_at_state()
+        if self._recorder.exact is response and isinstance(self._env, Tap):
+            # Nothing is above the tap that could have changed it, and the trace may hold one copy in two places.
+            recorded = self._recorder.exchanges[-1].response
+            fields["shown"], fields["info"] = recorded.observation, recorded.info
+        else:
+            fields["shown"], fields["info"] = _copied(response.observation), copied_object(response.info)
+        info = response.info
+        fields["refused"] = str(info.get("refused") or "")
+        fields["blocked"] = str(info.get("blocked") or "")
+        fields["terminated"], fields["truncated"] = response.terminated, response.truncated
+        fields["reward"] = response.reward
+        fields["state"] = self._look_at_state()
         if self._rewards_steps:
-            info = StepInfo(
-                action=action, response=response, state_before=before, state_after=self._state, step=step.step
+            seen = StepInfo(
+                action=sent, response=response, state_before=before, state_after=self._state, step=fields["step"]
             )
-            step.dense_reward = self._dense_reward(info)
+            fields["dense_reward"] = self._dense_reward(seen)
 
     def _dense_reward(self, info: StepInfo) -> float:
         try:
@@ -156,30 +157,48 @@ class Session:
 
     def _look_at_state(self) -> JsonDict | None:
         """Read the state where somebody wants it, and return it where the trace does."""
-        if self._record_states or self._rewards_steps:
+        if self._rewards_steps:
             self._state = self._env.get_env_state()
+        elif self._record_states:
+            self._state = copied_object(self._env.get_env_state())
         return self._state_copy()
 
     def _state_copy(self) -> JsonDict | None:
-        return _copied_json(self._state) if self._record_states else None
+        if not self._record_states:
+            return None
+        # Only a dense reward sees the state itself, and might write to it; else the trace may hold it more than once.
+        return copied_object(self._state) if self._rewards_steps else self._state
 
 
 def _copied(observation: Observation) -> Observation:
     """Return a copy that stays as it is when the environment goes on."""
-    return Observation(text=observation.text, data=_copied_json(observation.data))
+    copied = plain_copy(Observation, observation)
+    return Observation(text=observation.text, data=copied_object(observation.data)) if copied is None else copied
 
 
-def _copied_json(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    return {key: _copied_value(item) for key, item in value.items()}
-
-
-def _copied_value(value: JsonValue) -> JsonValue:
-    """Copy what JSON is made of; several times faster than `copy.deepcopy`, which must expect anything."""
-    if isinstance(value, dict):
-        return {key: _copied_value(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_copied_value(item) for item in value]
-    return value
+def _fields_of_turn(number: int, decision: Decision, policy_seconds: float) -> dict[str, Any]:
+    """Return the fields of a TraceStep of which only the decision is known, `shown` still missing."""
+    return {
+        "step": number,
+        "action": None,
+        "stopped": False,
+        "text": decision.text,
+        "usage": decision.usage,
+        "shown": None,
+        "state": None,
+        "info": {},
+        "terminated": False,
+        "truncated": False,
+        "reward": 0.0,
+        "dense_reward": 0.0,
+        "refused": "",
+        "blocked": "",
+        "raw": [],
+        "starts": [],
+        "events": [],
+        "policy_seconds": policy_seconds,
+        "env_seconds": 0.0,
+    }
 
 
 def _has_dense_reward(layer: ActionableEnv) -> bool:

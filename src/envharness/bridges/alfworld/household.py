@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, ClassVar
 
 from envharness.bridges.alfworld.beliefs import Beliefs, change_of
 from envharness.bridges.alfworld.planning import Habits, Plan, next_step
@@ -33,6 +33,8 @@ class HouseholdPolicy:
     that fails is a setback: it does something else, repeats itself, or gives up. It speaks through the tool that takes
     a command, whatever its name.
     """
+
+    immediate: ClassVar[bool] = True
 
     def __init__(self, seed: int, **weaknesses: Any) -> None:
         """Take the strengths of the weaknesses as options (see `WEAKNESSES`).

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 from envharness.bridges.heuristics import read_weaknesses
 from envharness.bridges.toy24.arithmetic import Hand, Line, Move, hand_of
@@ -41,6 +41,8 @@ class SolverPolicy:
     looks for a winning line with limited attention; and treats each refusal, failure and dead end as a setback, at
     which it retries, mistrusts what was refused, or gives up.
     """
+
+    immediate: ClassVar[bool] = True
 
     def __init__(self, seed: int, **weaknesses: Any) -> None:
         """Take the strengths of the weaknesses (see `WEAKNESSES`) and the `favourite` operation as options.
