@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -81,6 +82,17 @@ class Tap(EnvHarness):
         return self.inner.node
 
 
+class SelfRecording(ActionableEnv):
+    """Stands for a bridge and the components directly on it, and records for them as taps would."""
+
+    @abstractmethod
+    def record(self, recorder: Recorder, segment: str, first: int) -> int:
+        """Record to `recorder` from now on, as the environment `segment` whose innermost component is `first`.
+
+        Returns how many components it stands for.
+        """
+
+
 def written_copy(kind: type[Model], value: object, call: str) -> Model:
     """Return a copy by way of JSON. Raises TypeError for what is not the model it should be.
 
@@ -106,10 +118,14 @@ def expect(kind: type[T], value: object, call: str) -> T:
 
 
 @contextmanager
-def tapped(env: ActionableEnv) -> Generator[tuple[ActionableEnv, Recorder]]:
-    """Slip taps onto the bridges of a live stack while an episode lasts; yields the stack to use and the recorder."""
+def tapped(env: ActionableEnv, *, segment: str = "0", first: int = 0) -> Generator[tuple[ActionableEnv, Recorder]]:
+    """Slip taps onto the bridges of a live stack while an episode lasts; yields the stack to use and the recorder.
+
+    Where the stack is part of a larger one, `segment` is its path in that one and `first` the number of its innermost
+    component.
+    """
     recorder = Recorder()
-    top = _place(env, recorder, "0", [0])
+    top = _place(env, recorder, segment, [first])
     try:
         yield top, recorder
     finally:
@@ -117,6 +133,9 @@ def tapped(env: ActionableEnv) -> Generator[tuple[ActionableEnv, Recorder]]:
 
 
 def _place(env: ActionableEnv, recorder: Recorder, segment: str, count: list[int]) -> ActionableEnv:
+    if isinstance(env, SelfRecording):
+        count[0] += env.record(recorder, segment, count[0])
+        return env
     children = env.children()
     if not children:
         return Tap(env, recorder, segment)
@@ -133,5 +152,5 @@ def _remove(env: ActionableEnv) -> None:
     for index, child in enumerate(env.children()):
         if isinstance(child, Tap):
             env.replace_child(index, child.inner)
-        else:
+        elif not isinstance(child, SelfRecording):
             _remove(child)
