@@ -13,8 +13,10 @@ BENCHMARKS = {
     "concurrency": "benchmarks.concurrency",
     "isolation": "benchmarks.isolation",
     "layers": "benchmarks.layers",
+    "snapshots": "benchmarks.snapshots",
     "startup": "benchmarks.startup",
     "store": "benchmarks.store",
+    "transcripts": "benchmarks.transcripts",
 }
 """Name → module, imported when the benchmark is run."""
 

@@ -118,13 +118,15 @@ def expect(kind: type[T], value: object, call: str) -> T:
 
 
 @contextmanager
-def tapped(env: ActionableEnv, *, segment: str = "0", first: int = 0) -> Generator[tuple[ActionableEnv, Recorder]]:
+def tapped(
+    env: ActionableEnv, *, recorder: Recorder | None = None, segment: str = "0", first: int = 0
+) -> Generator[tuple[ActionableEnv, Recorder]]:
     """Slip taps onto the bridges of a live stack while an episode lasts; yields the stack to use and the recorder.
 
     Where the stack is part of a larger one, `segment` is its path in that one and `first` the number of its innermost
-    component.
+    component; `recorder` is that of the whole.
     """
-    recorder = Recorder()
+    recorder = recorder or Recorder()
     top = _place(env, recorder, segment, [first])
     try:
         yield top, recorder
