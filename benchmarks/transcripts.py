@@ -1,8 +1,8 @@
 """Walks every ALFWorld game at hand with our engine and with TextWorld's own, and compares every word.
 
-Real games where ALFWORLD_DATA says where they are, else the built-in ones. The plain engine takes seconds a game, so what
-was compared is written down in `.cache/alfworld-transcripts.jsonl` (or the file TRANSCRIPTS names), and a second run
-goes on where the first was stopped; a game is walked again once the bridge's code or the packages below it change.
+Real games where ALFWORLD_DATA says where they are, else the built-in ones. The plain engine takes seconds a game, so
+what was compared is written down in `.cache/alfworld-transcripts.jsonl` (or the file TRANSCRIPTS names), and a second
+run goes on where the first was stopped; a game is walked again once the bridge's code or the packages below it change.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import random
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from time import process_time
@@ -63,10 +63,9 @@ def _walk_all(games: list[Game], code: str) -> dict[str, dict[str, Any]]:
     spawn = multiprocessing.get_context("spawn")
     with (
         path.open("a", encoding="utf-8") as file,
-        ProcessPoolExecutor(_WALKERS, mp_context=spawn, max_tasks_per_child=_GAMES_PER_PROCESS) as walkers,
+        spawn.Pool(_WALKERS, maxtasksperchild=_GAMES_PER_PROCESS) as walkers,
     ):
-        for walk in as_completed([walkers.submit(_walk, game, code) for game in games]):
-            line = walk.result()
+        for line in walkers.imap_unordered(partial(_walk, code=code), games):
             done[line["digest"]] = line
             file.write("\n" + json.dumps(line))  # the line before may be torn
             file.flush()

@@ -182,6 +182,10 @@ class SnapshotEnvironment(EnvHarness, SelfRecording):
             self._taps.close()
             self._local.close()
 
+    def save_state(self) -> JsonDict:
+        """Return the state of what it stands for."""
+        return (self.inner if isinstance(self.inner, ForkedEnvironment) else self._local).save_state()
+
     @property
     def node(self) -> StackNode:
         """Where an environment is reset is no part of its description."""
