@@ -21,5 +21,7 @@ class Slow(Misbehaving):
     """Takes its time at each reset."""
 
     def _start(self, seed: int | None, options: JsonDict) -> ResetResponse:
-        time.sleep(self.seconds)
+        until = time.thread_time() + self.seconds
+        while time.thread_time() < until:
+            continue
         return super()._start(seed, options)

@@ -118,20 +118,22 @@ def expect(kind: type[T], value: object, call: str) -> T:
 
 
 @contextmanager
-def tapped(
-    env: ActionableEnv, *, recorder: Recorder | None = None, segment: str = "0", first: int = 0
-) -> Generator[tuple[ActionableEnv, Recorder]]:
-    """Slip taps onto the bridges of a live stack while an episode lasts; yields the stack to use and the recorder.
-
-    Where the stack is part of a larger one, `segment` is its path in that one and `first` the number of its innermost
-    component; `recorder` is that of the whole.
-    """
-    recorder = recorder or Recorder()
-    top = _place(env, recorder, segment, [first])
+def tapped(env: ActionableEnv) -> Generator[tuple[ActionableEnv, Recorder]]:
+    """Slip taps onto the bridges of a live stack while an episode lasts; yields the stack to use and the recorder."""
+    recorder = Recorder()
+    top = _place(env, recorder, "0", [0])
     try:
         yield top, recorder
     finally:
         _remove(top)
+
+
+def tap_part(env: ActionableEnv, recorder: Recorder, segment: str, first: int) -> ActionableEnv:
+    """Slip taps for good onto a part of a larger stack, and return it.
+
+    `segment` is the part's path in the whole, `first` the number of its innermost component.
+    """
+    return _place(env, recorder, segment, [first])
 
 
 def _place(env: ActionableEnv, recorder: Recorder, segment: str, count: list[int]) -> ActionableEnv:

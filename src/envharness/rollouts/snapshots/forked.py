@@ -39,6 +39,7 @@ class ForkedEnvironment(ActionableEnv):
         local: ActionableEnv,
         staged: JsonDict,
         channel: socket.socket,
+        child: int,
         *,
         recorder: Recorder,
         on_death: Callable[[], str],
@@ -48,6 +49,8 @@ class ForkedEnvironment(ActionableEnv):
         self._local = local
         self._staged: JsonDict | None = staged
         self._channel = channel
+        self.child = child
+        """The process id."""
         self._recorder = recorder
         self._on_death = on_death
         self._on_close = on_close

@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
-from time import perf_counter
+from time import thread_time
 from typing import ClassVar, Literal
 
 from envharness.components.stage import Stage
-from envharness.components.tap import Recorder, SelfRecording, tapped
+from envharness.components.tap import Recorder, SelfRecording, tap_part
 from envharness.core.env import ActionableEnv
 from envharness.core.harness import EnvHarness
 from envharness.core.spec import StackNode, StackSpec
@@ -81,11 +80,11 @@ class Snapshots:
             process.children -= 1
 
         return ForkedEnvironment(
-            start.env, process.staged(), channel, recorder=recorder, on_death=on_death, on_close=on_close
+            start.env, process.staged(), channel, child, recorder=recorder, on_death=on_death, on_close=on_close
         )
 
     def learn(self, start: Start, seconds: float) -> None:
-        """Take what a reset in the worker took."""
+        """Take the CPU seconds of a reset in the worker: on a busy machine the wall clock says more about others."""
         if self._mode != "auto" or (seconds < SLOW_SECONDS and not self._resets):
             return
         resets = self._resets.get(start.order)
@@ -142,14 +141,15 @@ class SnapshotEnvironment(EnvHarness, SelfRecording):
     """A bridge, with the Stages on it, that is reset where that is cheapest: here, or in a fork of a staged start."""
 
     tag: ClassVar[str] = "snapshot"
+    _recorder: Recorder
+    _segment: str
+    _first: int
 
     def __init__(self, local: ActionableEnv, snapshots: Snapshots, note: Callable[[str], object]) -> None:
         super().__init__(local)
         self._local = local
         self._snapshots = snapshots
         self._note = note
-        self._taps = ExitStack()
-        self._recorder, self._segment, self._first = Recorder(), "0", 0
         self._started = False
 
     def record(self, recorder: Recorder, segment: str, first: int) -> int:
@@ -167,11 +167,10 @@ class SnapshotEnvironment(EnvHarness, SelfRecording):
         if forked is not None:
             self.inner = forked
             return forked.reset(seed, options)
-        taps = tapped(self._local, recorder=self._recorder, segment=self._segment, first=self._first)
-        self.inner, _ = self._taps.enter_context(taps)
-        began = perf_counter()
+        self.inner = tap_part(self._local, self._recorder, self._segment, self._first)
+        began = thread_time()
         response = self.inner.reset(seed, options)
-        self._snapshots.learn(start, perf_counter() - began)
+        self._snapshots.learn(start, thread_time() - began)
         return response
 
     def close(self) -> None:
@@ -179,7 +178,6 @@ class SnapshotEnvironment(EnvHarness, SelfRecording):
         try:
             self.inner.close()
         finally:
-            self._taps.close()
             self._local.close()
 
     def save_state(self) -> JsonDict:

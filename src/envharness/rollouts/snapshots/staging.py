@@ -123,6 +123,11 @@ class StagingProcess:
         except StagingError:
             return "with its staging process"
 
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid if self._process is not None else 0
+
     def close(self) -> None:
         """End it, and its children with it. Idempotent."""
         self._control.close()

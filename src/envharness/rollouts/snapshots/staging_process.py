@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from envharness.components.tap import Recorder, tapped
+from envharness.components.tap import Recorder, tap_part
 from envharness.core.env import ActionableEnv
 from envharness.core.registry import Kind, names, register
 from envharness.core.spec import StackSpec
@@ -54,7 +54,8 @@ def main(descriptor: int, worker: int) -> None:
 def _stage(order: Any, cleanup: ExitStack) -> tuple[ActionableEnv, Recorder, JsonDict]:
     built = StackSpec.from_data(order["stack"]).build()
     cleanup.callback(built.close)
-    env, recorder = cleanup.enter_context(tapped(built, segment=order["segment"], first=order["first"]))
+    recorder = Recorder()
+    env = tap_part(built, recorder, order["segment"], order["first"])
     value = reset(env, order)
     return env, recorder, {"value": value, **recorded(recorder)}
 

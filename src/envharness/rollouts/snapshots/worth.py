@@ -1,4 +1,4 @@
-"""Whether forking pays: what resets of one start have cost so far, against what a staging process would."""
+"""Whether forking pays: the CPU time that resets of one start have cost so far, against what staging would."""
 
 from __future__ import annotations
 
