@@ -141,15 +141,13 @@ class SnapshotEnvironment(EnvHarness, SelfRecording):
     """A bridge, with the Stages on it, that is reset where that is cheapest: here, or in a fork of a staged start."""
 
     tag: ClassVar[str] = "snapshot"
-    _recorder: Recorder
-    _segment: str
-    _first: int
 
     def __init__(self, local: ActionableEnv, snapshots: Snapshots, note: Callable[[str], object]) -> None:
         super().__init__(local)
         self._local = local
         self._snapshots = snapshots
         self._note = note
+        self._recorder, self._segment, self._first = Recorder(), "0", 0
         self._started = False
 
     def record(self, recorder: Recorder, segment: str, first: int) -> int:
