@@ -14,8 +14,10 @@ BENCHMARKS = {
     "isolation": "benchmarks.isolation",
     "layers": "benchmarks.layers",
     "overhead": "benchmarks.overhead",
+    "snapshots": "benchmarks.snapshots",
     "startup": "benchmarks.startup",
     "store": "benchmarks.store",
+    "transcripts": "benchmarks.transcripts",
 }
 """Name → module, imported when the benchmark is run."""
 

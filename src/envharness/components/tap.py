@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -88,6 +89,17 @@ class Tap(EnvHarness):
         return self.inner.node
 
 
+class SelfRecording(ActionableEnv):
+    """Stands for a bridge and the components directly on it, and records for them as taps would."""
+
+    @abstractmethod
+    def record(self, recorder: Recorder, segment: str, first: int) -> int:
+        """Record to `recorder` from now on, as the environment `segment` whose innermost component is `first`.
+
+        Returns how many components it stands for.
+        """
+
+
 def written_copy(kind: type[Model], value: object, call: str) -> Model:
     """Return a copy by way of JSON. Raises TypeError for what is not the model it should be.
 
@@ -123,7 +135,18 @@ def tapped(env: ActionableEnv) -> Generator[tuple[ActionableEnv, Recorder]]:
         _remove(top)
 
 
+def tap_part(env: ActionableEnv, recorder: Recorder, segment: str, first: int) -> ActionableEnv:
+    """Slip taps for good onto a part of a larger stack, and return it.
+
+    `segment` is the part's path in the whole, `first` the number of its innermost component.
+    """
+    return _place(env, recorder, segment, [first])
+
+
 def _place(env: ActionableEnv, recorder: Recorder, segment: str, count: list[int]) -> ActionableEnv:
+    if isinstance(env, SelfRecording):
+        count[0] += env.record(recorder, segment, count[0])
+        return env
     children = env.children()
     if not children:
         return Tap(env, recorder, segment)
@@ -140,5 +163,5 @@ def _remove(env: ActionableEnv) -> None:
     for index, child in enumerate(env.children()):
         if isinstance(child, Tap):
             env.replace_child(index, child.inner)
-        else:
+        elif not isinstance(child, SelfRecording):
             _remove(child)

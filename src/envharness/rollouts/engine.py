@@ -9,6 +9,7 @@ from typing import Literal, Self
 
 from envharness.core.trace import Episode
 from envharness.rollouts.job import RolloutJob
+from envharness.rollouts.snapshots.snapshots import SnapshotMode
 
 Backend = Literal["inline", "pool"]
 
@@ -94,20 +95,27 @@ def make_engine(
     retries: int = RETRIES,
     unsafe_hooks: bool = False,
     episodes_per_worker: int = 1,
+    snapshots: SnapshotMode = "auto",
 ) -> Engine:
     """Make an engine. `inline` plays in this process, one episode at a time; `pool` in `workers` processes.
 
     `workers` None is one for each processor. `episodes_per_worker` above 1 lets policies wait at the same time, while
     the environments of a worker still take turns on one thread. `unsafe_hooks` runs Contract hooks unconfined.
+    `snapshots` says when rollouts are forked from one staged start: `auto` where that has proved to pay, `always` where
+    it can be done, or `never`. The episodes are the same.
     """
     if retries < 0 or (workers is not None and workers < 1) or episodes_per_worker < 1:
         raise ValueError("retries must be at least 0, workers and episodes_per_worker at least 1")
     if backend == "inline":
         from envharness.rollouts.backends.inline import InlineEngine
 
-        return InlineEngine(retries=retries, unsafe_hooks=unsafe_hooks)
+        return InlineEngine(retries=retries, unsafe_hooks=unsafe_hooks, snapshots=snapshots)
     from envharness.rollouts.backends.pool import PoolEngine
 
     return PoolEngine(
-        workers=workers, retries=retries, unsafe_hooks=unsafe_hooks, episodes_per_worker=episodes_per_worker
+        workers=workers,
+        retries=retries,
+        unsafe_hooks=unsafe_hooks,
+        episodes_per_worker=episodes_per_worker,
+        snapshots=snapshots,
     )

@@ -23,6 +23,7 @@ from envharness.rollouts.environment_thread import CallingThread, EnvironmentHos
 from envharness.rollouts.interrupts import Terminated
 from envharness.rollouts.job import Limits, RolloutJob
 from envharness.rollouts.session import Session
+from envharness.rollouts.snapshots.snapshots import Snapshots
 
 T = TypeVar("T")
 
@@ -37,28 +38,41 @@ async def play(
     attempt: int = 1,
     worker: str = "",
     unsafe_hooks: bool = False,
+    snapshots: Snapshots | None = None,
 ) -> Episode:
     """Play a job. Whatever goes wrong in it becomes the episode's outcome; only cancellation is raised.
 
     The environment lives on `host` from construction to close; None is a thread of its own. After the episode,
-    `host.stuck` says whether a call still hangs there.
+    `host.stuck` says whether a call still hangs there. `snapshots` are those of the worker; None is none.
     """
     if host is None:
         thread = EnvironmentThread()
         try:
-            return await play(job, host=thread, attempt=attempt, worker=worker, unsafe_hooks=unsafe_hooks)
+            return await play(
+                job, host=thread, attempt=attempt, worker=worker, unsafe_hooks=unsafe_hooks, snapshots=snapshots
+            )
         finally:
             thread.close()
-    played = await play_to_json(job, host=host, attempt=attempt, worker=worker, unsafe_hooks=unsafe_hooks)
+    played = await play_to_json(
+        job, host=host, attempt=attempt, worker=worker, unsafe_hooks=unsafe_hooks, snapshots=snapshots
+    )
     # Read back, so that the episode is the same whichever process played it.
     return Episode.model_validate_json(played)
 
 
 async def play_to_json(
-    job: RolloutJob, *, host: EnvironmentHost, attempt: int, worker: str, unsafe_hooks: bool
+    job: RolloutJob,
+    *,
+    host: EnvironmentHost,
+    attempt: int,
+    worker: str,
+    unsafe_hooks: bool,
+    snapshots: Snapshots | None = None,
 ) -> bytes:
     """Like `play`; returns the episode as JSON that reads back as one."""
-    session = Session(job.stack.build, owns=True, record_states=job.record_states, unsafe_hooks=unsafe_hooks)
+    notes: list[str] = []
+    build = job.stack.build if snapshots is None else lambda: snapshots.build(job.stack, notes.append)
+    session = Session(build, owns=True, record_states=job.record_states, unsafe_hooks=unsafe_hooks)
     performance = _Performance(
         session=session,
         host=host,
@@ -66,6 +80,7 @@ async def play_to_json(
         owns_policy=True,
         env_seed=job.env_seed,
         limits=job.limits,
+        notes=notes,
     )
     episode = await performance.play(job.task, job.policy_seed)
     return _to_json(episode.model_copy(update={"index": job.index, "attempt": attempt, "worker": worker}))

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -317,3 +319,14 @@ class TestBuiltInGame(ConformanceSuite):
 
     def make_env(self) -> StackSpec:
         return StackSpec.environment("alfworld", task="builtin/clean-cup-to-shelf")
+
+
+@pytest.mark.slow
+def test_the_engine_does_not_set_the_data_folder_for_the_whole_process(alfworld_engine: None) -> None:
+    code = (
+        "import os; from envharness.core.spec import make; env = make('alfworld'); env.reset(); "
+        "print('ALFWORLD_DATA' in os.environ, len(make('alfworld').list_tasks()))"
+    )
+    environment = {key: value for key, value in os.environ.items() if key != "ALFWORLD_DATA"}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True)
+    assert run.stdout.split() == ["False", "2"]

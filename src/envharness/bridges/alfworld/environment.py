@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -123,7 +125,8 @@ class Alfworld(Bridge):
         self._step_limit = self._take_step_limit(options, self._options.max_steps)
         self._require_all_taken(options)
         if self._engine is None:
-            self._engine = engine.lease(self._game)
+            with _data_folder_left_alone():
+                self._engine = engine.lease(self._game)
         self._show(self._engine.restart())
         goal = _GOAL.search(self._frame.feedback)
         self._goal = goal["goal"] if goal else ""
@@ -271,3 +274,14 @@ class Alfworld(Bridge):
         if env.task_id != state["task"]:
             raise SpecError(f"saved from {state['task']!r}, but the options name {env.task_id!r}", place="state.task")
         return env
+
+
+@contextmanager
+def _data_folder_left_alone() -> Generator[None]:
+    """Undo that the package `alfworld` sets ALFWORLD_DATA, where it is not set, for the whole process on import."""
+    unset = "ALFWORLD_DATA" not in os.environ
+    try:
+        yield
+    finally:
+        if unset:
+            os.environ.pop("ALFWORLD_DATA", None)

@@ -11,6 +11,7 @@ from envharness.rollouts.engine import Engine
 from envharness.rollouts.environment_thread import EnvironmentThread
 from envharness.rollouts.episode import play
 from envharness.rollouts.job import RolloutJob
+from envharness.rollouts.snapshots.snapshots import SnapshotMode, Snapshots
 
 
 class InlineEngine(Engine):
@@ -20,12 +21,13 @@ class InlineEngine(Engine):
     policy that blocks without awaiting cannot be stopped here; the pool can end its process.
     """
 
-    def __init__(self, *, retries: int, unsafe_hooks: bool = False) -> None:
+    def __init__(self, *, retries: int, unsafe_hooks: bool = False, snapshots: SnapshotMode = "auto") -> None:
         self._retries = retries
         self._unsafe_hooks = unsafe_hooks
         self._queue: deque[RolloutJob] = deque()
         self._thread: EnvironmentThread | None = None
         self._runner = asyncio.Runner()
+        self._snapshots = Snapshots(snapshots)
 
     def submit(self, job: RolloutJob) -> None:
         """Queue a job."""
@@ -65,6 +67,7 @@ class InlineEngine(Engine):
         if self._thread is not None:
             self._thread.close()
             self._thread = None
+        self._snapshots.close()
 
     def _play(self, job: RolloutJob, attempt: int) -> Episode:
         if self._thread is not None and self._thread.stuck:
@@ -78,7 +81,14 @@ class InlineEngine(Engine):
             # Not returned: the runner's signal handling spells out the task with its result, which costs more than
             # a short episode does.
             episodes.append(
-                await play(job, host=thread, attempt=attempt, worker="inline", unsafe_hooks=self._unsafe_hooks)
+                await play(
+                    job,
+                    host=thread,
+                    attempt=attempt,
+                    worker="inline",
+                    unsafe_hooks=self._unsafe_hooks,
+                    snapshots=self._snapshots,
+                )
             )
 
         self._runner.run(play_job())

@@ -13,6 +13,7 @@ from envharness.rollouts.backends.worker_process import Ticket, WorkerSettings, 
 from envharness.rollouts.engine import Engine
 from envharness.rollouts.episode import CLOSE_SECONDS
 from envharness.rollouts.job import RolloutJob
+from envharness.rollouts.snapshots.snapshots import SnapshotMode
 
 MAX_EPISODES = 2000
 MAX_MEMORY_BYTES = 1 << 30
@@ -38,6 +39,7 @@ class PoolEngine(Engine):
         max_episodes: int = MAX_EPISODES,
         max_memory_bytes: int = MAX_MEMORY_BYTES,
         grace_seconds: float = GRACE_SECONDS,
+        snapshots: SnapshotMode = "auto",
     ) -> None:
         workers = workers or os.cpu_count() or 1
         self._slots = workers * episodes_per_worker
@@ -48,6 +50,7 @@ class PoolEngine(Engine):
             grace_seconds=grace_seconds,
             workers=workers,
             registered=registered_ids(),
+            snapshots=snapshots,
         )
         self._finished: SimpleQueue[Finished] = SimpleQueue()
         self._supervisor = Supervisor(

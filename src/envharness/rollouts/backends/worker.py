@@ -21,6 +21,7 @@ from envharness.rollouts.backends.frames import READY, RESULT, RETIRING, STUCK, 
 from envharness.rollouts.environment_thread import EnvironmentThread
 from envharness.rollouts.episode import play_to_json
 from envharness.rollouts.job import RolloutJob
+from envharness.rollouts.snapshots.snapshots import SnapshotMode, Snapshots
 
 _PR_SET_PDEATHSIG = 1
 
@@ -46,6 +47,8 @@ class WorkerOrders(BaseModel):
     """How many there may be: they share the limits of a model's endpoints."""
     registered: dict[Kind, dict[str, str]]
     """Ids that the driver knows, with what they stand for."""
+    snapshots: SnapshotMode = "auto"
+    """When to fork rollouts from a staged start."""
 
 
 def main(orders_json: str) -> None:
@@ -71,6 +74,7 @@ class _Worker:
         self._orders = orders
         self._channel = channel
         self._thread = EnvironmentThread()
+        self._snapshots = Snapshots(orders.snapshots)
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
         self._played = 0
@@ -111,6 +115,7 @@ class _Worker:
             attempt=frame.attempt,
             worker=self._orders.name,
             unsafe_hooks=self._orders.unsafe_hooks,
+            snapshots=self._snapshots,
         )
         if len(self._tasks) == 1:
             faulthandler.cancel_dump_traceback_later()

@@ -18,6 +18,7 @@ from envharness.core.trace import Episode
 from envharness.rollouts.backends.frames import Frame, FrameReader
 from envharness.rollouts.backends.worker import WorkerOrders
 from envharness.rollouts.job import RolloutJob
+from envharness.rollouts.snapshots.snapshots import SnapshotMode
 
 START_SECONDS = 120.0
 """What a worker may take to import everything; a second on a quiet machine."""
@@ -56,6 +57,7 @@ class WorkerSettings:
     grace_seconds: float
     workers: int = 1
     registered: dict[Kind, dict[str, str]] = field(default_factory=dict[Kind, dict[str, str]])
+    snapshots: SnapshotMode = "auto"
 
 
 class WorkerProcess:
@@ -79,6 +81,7 @@ class WorkerProcess:
             grace_seconds=settings.grace_seconds,
             workers=settings.workers,
             registered=settings.registered,
+            snapshots=settings.snapshots,
         )
         try:
             self._process = subprocess.Popen(  # noqa: S603  our own interpreter
