@@ -16,6 +16,7 @@ from envharness.rigger.loop import rig
 from envharness.rigger.records import RigSummary
 from envharness.rigger.stacks import stacks_digest
 from envharness.rollouts.engine import RETRIES, Backend, make_engine
+from envharness.rollouts.interrupts import GRACE_SECONDS, orderly_stop
 from envharness.rollouts.ledger import Budget, describe_usage, read_ledger
 from envharness.rollouts.progress import Progress, make_progress
 from envharness.sandbox import require_sandbox
@@ -52,8 +53,18 @@ class RigFile(RigConfig):
         return RigConfig.model_validate(self.model_dump(exclude={"run_dir", "engine", "budget"}))
 
 
-def carry_out(file: RigFile, *, command: str, resume: bool = True, unsafe_hooks: bool = False) -> RigSummary:
-    """Start or go on with the run that `file` describes, and write its report. Returns the figures."""
+def carry_out(
+    file: RigFile,
+    *,
+    command: str,
+    resume: bool = True,
+    unsafe_hooks: bool = False,
+    grace_seconds: float = GRACE_SECONDS,
+) -> RigSummary:
+    """Start or go on with the run that `file` describes, and write its report. Returns the figures.
+
+    A first SIGINT or SIGTERM finishes and keeps what is in flight, for `grace_seconds` at most, before it ends the run.
+    """
     if not unsafe_hooks:
         require_sandbox()
     folder = Path(file.run_dir)
@@ -65,6 +76,7 @@ def carry_out(file: RigFile, *, command: str, resume: bool = True, unsafe_hooks:
         recorded["stacks"] = f"sha256:{stacks_digest(content.stack_path)}"
     started = time.monotonic()
     with (
+        orderly_stop(grace_seconds, say) as stop,
         RunStore.open(folder, config=recorded, command=command, resume=resume) as store,
         make_engine(
             file.engine.backend,
@@ -83,6 +95,7 @@ def carry_out(file: RigFile, *, command: str, resume: bool = True, unsafe_hooks:
                 progress=progress,
                 unsafe_hooks=unsafe_hooks,
                 budget=file.budget,
+                stop=stop,
             )
         except EnvHarnessError:
             _say_usage(store, progress)

@@ -14,6 +14,7 @@ from envharness.rigger.records import TaskResult
 from envharness.rigger.requests import Answered, Batch, Call, Reply
 from envharness.rollouts.blame import refused_by_provider
 from envharness.rollouts.engine import Engine
+from envharness.rollouts.interrupts import StopRequest
 from envharness.rollouts.job import RolloutJob
 from envharness.rollouts.ledger import Budget, Ledger, read_ledger
 from envharness.store.database import RunStore
@@ -62,6 +63,8 @@ class Driver:
     """What model calls may use, those of earlier starts of the run included."""
     ledger: Ledger = field(default_factory=Ledger)
     """What the run has used so far, earlier starts included; filled by `run`."""
+    stop: StopRequest = field(default_factory=StopRequest)
+    """Once it is asked for nothing is begun any more; what is in flight is finished and kept, and the signal raised."""
     on_episode: Callable[[str, Episode], None] | None = None
     """Called with the phase and the episode after each rollout that was played (not for one found in the store)."""
     _waiting: dict[str, list[_Running]] = field(default_factory=dict[str, list[_Running]])
@@ -73,7 +76,8 @@ class Driver:
     def run(self, plans: Iterable[tuple[str, TaskPlan]]) -> Iterator[tuple[str, TaskResult]]:
         """Yield (name, result) as plans come to their end.
 
-        Raises BudgetExhaustedError once all that was begun is kept, ProviderRefusedError at once.
+        Raises BudgetExhaustedError once all that was begun is kept, ProviderRefusedError at once, and what `stop`
+        raises once all that was in flight is kept.
         """
         self.ledger = read_ledger(self.store)
         try:
@@ -90,6 +94,9 @@ class Driver:
         ready: Ready = deque()
         active = 0
         while True:
+            if self.stop.asked:
+                self._finish_in_flight(ready)
+                self.stop.raise_()
             while active < self.window and (entry := next(pending, None)) is not None:
                 ready.append((*entry, None))
                 active += 1
@@ -174,6 +181,16 @@ class Driver:
                 f"the budget is spent: {spent}; paused with {len(self._held)} rollouts and calls waiting. "
                 "Everything finished is kept: raise 'budget' and give the same command to go on"
             )
+
+    def _finish_in_flight(self, ready: Ready) -> None:
+        """Keep what is being played and asked; what was not begun is left to the next start."""
+        self._held.clear()
+        self.engine.withdraw()
+        while self.engine.in_flight or self.desk.in_flight:
+            if self.desk.in_flight:
+                self._collect_answer(ready, TURN_SECONDS)
+            if self.engine.in_flight:
+                self._collect_episode(ready, TURN_SECONDS)
 
     def _collect(self, ready: Ready) -> None:
         """Wait for one episode or answer."""
