@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from envharness import __version__
 from envharness.cli.output import console, say
 from envharness.core.errors import EnvHarnessError, MachineryError
 from envharness.core.types import JsonDict
@@ -87,6 +88,8 @@ def carry_out(
         ) as engine,
         make_progress(sys.stderr) as progress,
     ):
+        if store.version != __version__:
+            say(f"{folder} was begun with envharness {store.version}; this is {__version__}, which goes on with it")
         try:
             summary = rig(
                 content,
