@@ -38,8 +38,6 @@ IMPORTED = (
     "envharness.rigger.designers.template",
 )
 """What each driver would import by itself otherwise."""
-THINKING_SECONDS = 0.02
-"""What a recorded answer takes here, so that a kill can come in between."""
 
 
 class Fate:
@@ -47,6 +45,8 @@ class Fate:
 
     point = ""
     passings = 0
+    thinking_seconds = 0.02
+    """What a recorded answer takes, so that a kill can come in between."""
 
 
 def say(*words: str) -> None:
@@ -114,7 +114,7 @@ def keeping(keep: Call) -> Call:
 
 def thinking(complete: Call) -> Call:
     async def slow(self: recorded.RecordedClient, request: ChatRequest) -> ChatAnswer:
-        await asyncio.sleep(THINKING_SECONDS)
+        await asyncio.sleep(Fate.thinking_seconds)
         return await complete(self, request)
 
     return slow
@@ -164,6 +164,7 @@ def drive(order: dict[str, Any]) -> int:
     silence = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(silence, 2)
     Fate.point, Fate.passings = order.get("die_at") or ("", 0)
+    Fate.thinking_seconds = order.get("thinking_seconds", Fate.thinking_seconds)
     if order.get("clock"):
         shift_clock(order["clock"])
     if "busy_seconds" in order:

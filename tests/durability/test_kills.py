@@ -56,7 +56,7 @@ def drivers() -> Iterator[Launcher]:
 
 def after_some_news(chance: random.Random) -> Callable[[Start], bool]:
     """A kill after so many news of the driver and a moment, as a busy machine takes its time over either."""
-    news, moment = chance.randrange(30), chance.random() * 0.03
+    news, moment = chance.randrange(16), chance.random() * 0.03
 
     def due(_: Start) -> bool:
         nonlocal news

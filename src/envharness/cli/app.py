@@ -96,7 +96,7 @@ def _explain(error: BaseException) -> int:
                 failure(message, hint="see envharness --help")
             code = 2
         case KeyboardInterrupt() | typer.Abort():
-            failure("interrupted; what was finished is kept, the same command goes on from there")
+            failure("interrupted; a run folder keeps what was finished, and the same command goes on from there")
             code = INTERRUPTED
         case BrokenPipeError():
             # The reader (`| head`) has gone; nothing is left to say, and Python must not try to flush at exit.
