@@ -155,11 +155,11 @@ def test_a_version_that_may_decide_otherwise_is_refused(tmp_path: Path, monkeypa
     with RunStore.read(tmp_path) as store:
         assert store.version == __version__
         content = store.export_canonical()
-    monkeypatch.setattr(database, "__version__", "9.4.2")
+    monkeypatch.setattr(database, "VERSION", "9.4.2")
     with pytest.raises(ConfigChangedError, match=rf"begun with envharness {__version__}, and 9\.4\.2 may decide"):
         begin(tmp_path)
     ours = ".".join(__version__.split(".")[:2])
-    monkeypatch.setattr(database, "__version__", f"{ours}.99")
+    monkeypatch.setattr(database, "VERSION", f"{ours}.99")
     with begin(tmp_path) as store:
         assert store.version == __version__, "what began it is what counts"
         assert store.export_canonical() == content

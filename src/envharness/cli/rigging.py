@@ -8,10 +8,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from envharness import __version__
 from envharness.cli.output import console, say
 from envharness.core.errors import EnvHarnessError, MachineryError
 from envharness.core.types import JsonDict
+from envharness.core.version import VERSION
 from envharness.rigger.config import RigConfig
 from envharness.rigger.loop import rig
 from envharness.rigger.records import RigSummary
@@ -88,8 +88,8 @@ def carry_out(
         ) as engine,
         make_progress(sys.stderr) as progress,
     ):
-        if store.version != __version__:
-            say(f"{folder} was begun with envharness {store.version}; this is {__version__}, which goes on with it")
+        if store.version != VERSION:
+            say(f"{folder} was begun with envharness {store.version}; this is {VERSION}, which goes on with it")
         try:
             summary = rig(
                 content,

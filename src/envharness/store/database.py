@@ -13,12 +13,12 @@ from typing import Self, cast
 
 from pydantic import JsonValue, ValidationError
 
-from envharness import __version__
 from envharness.core.canonical import canonical_json
 from envharness.core.errors import ConfigChangedError, StoreError
 from envharness.core.messages import one_line
 from envharness.core.trace import Episode
 from envharness.core.types import JsonDict
+from envharness.core.version import VERSION
 from envharness.store.content import episode_content, record_content
 from envharness.store.lock import RunLock
 from envharness.store.schema import DATABASE_FILE, open_for_reading, open_for_writing, store_errors, sync_commits
@@ -247,14 +247,14 @@ class RunStore:
                     raise StoreError(f"{self.folder} holds a run already; resume it or use another run folder")
                 self._require_same(json.loads(text), command)
             self.config, self.command, self._session = json.loads(text), command, self._session + 1
-            self.version = self.version or __version__
+            self.version = self.version or VERSION
             facts = {"config": text, "command": command, "session": str(self._session), "version": self.version}
             self._connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
 
     def _require_same(self, config: JsonDict, command: str) -> None:
-        if self.version and _series(self.version) != _series(__version__):
+        if self.version and _series(self.version) != _series(VERSION):
             raise ConfigChangedError(
-                f"{self.folder} was begun with envharness {self.version}, and {__version__} may decide otherwise from "
+                f"{self.folder} was begun with envharness {self.version}, and {VERSION} may decide otherwise from "
                 f"the same rollouts. Go on with it under {_series(self.version)}, or use another run folder"
             )
         changes = _differences({"command": self.command, **self.config}, {"command": command, **config})
