@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from envharness.core.version import VERSION
+
 if TYPE_CHECKING:
     from envharness.components.chain import Chain
     from envharness.components.contract import Contract
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from envharness.rollouts.episode import run_episode
     from envharness.testing.conformance import check_env
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _HOMES = {
     "Action": "envharness.core.types",

@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from envharness import __version__
 from envharness.core.errors import ConfigChangedError, RunLockedError, StoreError
 from envharness.core.trace import Episode, Outcome, StartRecord, TraceStep
 from envharness.core.types import Action, JsonDict, Observation
-from envharness.store import schema
+from envharness.store import database, schema
 from envharness.store.database import RunStore
 
 CONFIG: JsonDict = {"seed": 1, "policy": {"id": "solver", "options": {"skill": 0.5}}}
@@ -147,6 +150,29 @@ def test_another_configuration_is_refused_with_the_keys_that_differ(tmp_path: Pa
     begin(tmp_path).close()  # and nothing was changed or left locked by the attempts
 
 
+def test_a_version_that_may_decide_otherwise_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin(tmp_path).close()
+    with RunStore.read(tmp_path) as store:
+        assert store.version == __version__
+        content = store.export_canonical()
+    monkeypatch.setattr(database, "VERSION", "9.4.2")
+    with pytest.raises(ConfigChangedError, match=rf"begun with envharness {__version__}, and 9\.4\.2 may decide"):
+        begin(tmp_path)
+    ours = ".".join(__version__.split(".")[:2])
+    monkeypatch.setattr(database, "VERSION", f"{ours}.99")
+    with begin(tmp_path) as store:
+        assert store.version == __version__, "what began it is what counts"
+        assert store.export_canonical() == content
+
+
+def test_a_run_of_a_version_that_said_nothing_goes_on(tmp_path: Path) -> None:
+    begin(tmp_path).close()
+    with sqlite3.connect(tmp_path / "run.sqlite3") as connection:
+        connection.execute("DELETE FROM facts WHERE name = 'version'")
+    connection.close()
+    begin(tmp_path).close()
+
+
 def test_a_fresh_run_may_be_insisted_on(tmp_path: Path) -> None:
     begin(tmp_path).close()
     with pytest.raises(StoreError, match="holds a run already"):
@@ -280,11 +306,18 @@ def test_a_foreign_program_that_holds_the_database_is_a_clear_error(
 ) -> None:
     monkeypatch.setattr(schema, "BUSY_SECONDS", 0.1)
     with begin(tmp_path) as store:
-        other = sqlite3.connect(tmp_path / "run.sqlite3", isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StoreError, match="another program held the database"):
+        program = (
+            "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); c.execute('BEGIN IMMEDIATE')\n"
+            "print('held', flush=True); sys.stdin.read()"
+        )
+        other = subprocess.Popen(
+            [sys.executable, "-c", program, tmp_path / "run.sqlite3"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        pid = other.pid
+        with pytest.raises(StoreError, match=f"process {pid} .* held the database for 0.1 s; close it"):
             store.put_episode("k1", "a", episode())
-        other.execute("ROLLBACK")
-        other.close()
+        other.communicate()
         store.put_episode("k1", "a", episode())
         assert store.get_episode("k1") is not None

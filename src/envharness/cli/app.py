@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from envharness import __version__
-from envharness.cli import check, demo, envs, load, report, rig, run_episodes, sandbox, show
+from envharness.cli import check, clean, demo, envs, load, report, rig, run_episodes, sandbox, show
 from envharness.cli.output import console, failure
 from envharness.core.errors import EnvHarnessError
 from envharness.rollouts.interrupts import termination_unwinds
@@ -44,6 +44,7 @@ app.command("show")(show.show)
 app.command("report")(report.report)
 app.command("load")(load.load)
 app.command("demo")(demo.demo)
+app.command("clean")(clean.clean)
 app.add_typer(sandbox.app, name="sandbox")
 
 
@@ -95,7 +96,7 @@ def _explain(error: BaseException) -> int:
                 failure(message, hint="see envharness --help")
             code = 2
         case KeyboardInterrupt() | typer.Abort():
-            failure("interrupted; what was finished is kept, the same command goes on from there")
+            failure("interrupted; a run folder keeps what was finished, and the same command goes on from there")
             code = INTERRUPTED
         case BrokenPipeError():
             # The reader (`| head`) has gone; nothing is left to say, and Python must not try to flush at exit.

@@ -10,7 +10,9 @@ from typing import Annotated
 import typer
 
 from envharness.cli.config_file import read_config
+from envharness.cli.options import GraceOption
 from envharness.cli.output import print_json, say
+from envharness.rollouts.interrupts import GRACE_SECONDS
 
 
 def demo(
@@ -18,6 +20,7 @@ def demo(
     tasks: Annotated[int | None, typer.Option(min=1, help="How many puzzles.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of all random streams.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; one a core by default.")] = None,
+    grace: GraceOption = GRACE_SECONDS,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:
@@ -33,14 +36,14 @@ def demo(
     say("A component that does nothing goes through the same gate: that is what luck alone would do.")
     say("Fresh rollouts, which took no part in any decision, say what the acceptances were worth.")
     try:
-        summary = carry_out(file, command="demo")
+        summary = carry_out(file, command="demo", grace_seconds=grace)
     except ConfigChangedError:
         with RunStore.read(Path(run_dir)) as store:
             if store.command != "demo":
                 raise
         say(f"{run_dir} holds the demo of another version or with other options: starting afresh.")
         shutil.rmtree(run_dir)
-        summary = carry_out(file, command="demo")
+        summary = carry_out(file, command="demo", grace_seconds=grace)
     if as_json:
         print_json(summary.model_dump(mode="json"))
     else:

@@ -1,11 +1,25 @@
-"""Parses `key=value` options of the command line."""
+"""Options that several commands share, and `key=value` pairs."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
 from pydantic import JsonValue
 
 from envharness.core.errors import ConfigError
 from envharness.core.types import JsonDict
+from envharness.rollouts.interrupts import MAX_GRACE_SECONDS
+
+GraceOption = Annotated[
+    float,
+    typer.Option(
+        "--grace",
+        min=0,
+        max=MAX_GRACE_SECONDS,
+        help="Seconds to finish what is in flight after Ctrl-C or SIGTERM; 0 stops at once.",
+    ),
+]
 
 
 def parse_options(pairs: list[str]) -> JsonDict:

@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 from envharness.cli.config_file import read_config
+from envharness.cli.options import GraceOption
 from envharness.cli.output import print_json
+from envharness.rollouts.interrupts import GRACE_SECONDS
 
 
 def rig(
@@ -19,6 +21,7 @@ def rig(
     remeasure: Annotated[int | None, typer.Option(help="Fresh rollouts a task, before and after.")] = None,
     backend: Annotated[str | None, typer.Option(help="inline or pool.")] = None,
     workers: Annotated[int | None, typer.Option(help="Worker processes.")] = None,
+    grace: GraceOption = GRACE_SECONDS,
     *,
     resume: Annotated[bool, typer.Option("--resume/--no-resume", help="Go on with a run in the folder.")] = True,
     unsafe_hooks: Annotated[
@@ -41,7 +44,7 @@ def rig(
         "engine.workers": workers,
     }
     file = read_config(config, RigFile, overrides)
-    summary = carry_out(file, command="rig", resume=resume, unsafe_hooks=unsafe_hooks)
+    summary = carry_out(file, command="rig", resume=resume, unsafe_hooks=unsafe_hooks, grace_seconds=grace)
     if as_json:
         print_json(summary.model_dump(mode="json"))
     else:

@@ -11,11 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from envharness.cli.output import console, say
 from envharness.core.errors import EnvHarnessError, MachineryError
 from envharness.core.types import JsonDict
+from envharness.core.version import VERSION
 from envharness.rigger.config import RigConfig
 from envharness.rigger.loop import rig
 from envharness.rigger.records import RigSummary
 from envharness.rigger.stacks import stacks_digest
 from envharness.rollouts.engine import RETRIES, Backend, make_engine
+from envharness.rollouts.interrupts import GRACE_SECONDS, orderly_stop
 from envharness.rollouts.ledger import Budget, describe_usage, read_ledger
 from envharness.rollouts.progress import Progress, make_progress
 from envharness.sandbox import require_sandbox
@@ -52,8 +54,18 @@ class RigFile(RigConfig):
         return RigConfig.model_validate(self.model_dump(exclude={"run_dir", "engine", "budget"}))
 
 
-def carry_out(file: RigFile, *, command: str, resume: bool = True, unsafe_hooks: bool = False) -> RigSummary:
-    """Start or go on with the run that `file` describes, and write its report. Returns the figures."""
+def carry_out(
+    file: RigFile,
+    *,
+    command: str,
+    resume: bool = True,
+    unsafe_hooks: bool = False,
+    grace_seconds: float = GRACE_SECONDS,
+) -> RigSummary:
+    """Start or go on with the run that `file` describes, and write its report. Returns the figures.
+
+    A first SIGINT or SIGTERM finishes and keeps what is in flight, for `grace_seconds` at most, before it ends the run.
+    """
     if not unsafe_hooks:
         require_sandbox()
     folder = Path(file.run_dir)
@@ -65,6 +77,7 @@ def carry_out(file: RigFile, *, command: str, resume: bool = True, unsafe_hooks:
         recorded["stacks"] = f"sha256:{stacks_digest(content.stack_path)}"
     started = time.monotonic()
     with (
+        orderly_stop(grace_seconds, say) as stop,
         RunStore.open(folder, config=recorded, command=command, resume=resume) as store,
         make_engine(
             file.engine.backend,
@@ -75,6 +88,8 @@ def carry_out(file: RigFile, *, command: str, resume: bool = True, unsafe_hooks:
         ) as engine,
         make_progress(sys.stderr) as progress,
     ):
+        if store.version != VERSION:
+            say(f"{folder} was begun with envharness {store.version}; this is {VERSION}, which goes on with it")
         try:
             summary = rig(
                 content,
@@ -83,6 +98,7 @@ def carry_out(file: RigFile, *, command: str, resume: bool = True, unsafe_hooks:
                 progress=progress,
                 unsafe_hooks=unsafe_hooks,
                 budget=file.budget,
+                stop=stop,
             )
         except EnvHarnessError:
             _say_usage(store, progress)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.text import Text
 
-from envharness.cli.options import parse_options
+from envharness.cli.options import GraceOption, parse_options
 from envharness.cli.output import console, print_json, say
 from envharness.core.errors import MachineryError, ProviderRefusedError
+from envharness.rollouts.interrupts import GRACE_SECONDS, orderly_stop
 
 if TYPE_CHECKING:
     from envharness.core.policy import PolicySpec
@@ -30,6 +31,7 @@ def run(
     seed: Annotated[int, typer.Option(help="Seed of all random streams.")] = 0,
     backend: Annotated[Literal["inline", "pool"], typer.Option(help="inline or pool.")] = "inline",
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes of the pool.")] = None,
+    grace: GraceOption = GRACE_SECONDS,
     *,
     trace: Annotated[bool, typer.Option("--trace", help="Print every turn.")] = False,
     unsafe_hooks: Annotated[bool, typer.Option("--unsafe-hooks", help="Run hooks without confinement.")] = False,
@@ -44,9 +46,11 @@ def run(
     chosen.check()
     stack = stack_of(environment, task, parse_options(option or []))
     jobs = _jobs(stack, chosen, episodes=episodes, max_steps=max_steps, seed=seed)
-    with make_engine(backend, workers=workers, unsafe_hooks=unsafe_hooks) as engine:
-        played = sorted(_played(engine.run(jobs)), key=lambda episode: episode.index)
-    _print(played, trace=trace, as_json=as_json)
+    with orderly_stop(grace, say) as stop:
+        with make_engine(backend, workers=workers, unsafe_hooks=unsafe_hooks) as engine:
+            played = sorted(_played(engine.run(jobs, stop=stop)), key=lambda episode: episode.index)
+        if played:
+            _print(played, trace=trace, as_json=as_json)
     if not any(episode.valid for episode in played):
         raise typer.Exit(MachineryError.exit_code)
 

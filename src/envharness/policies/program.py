@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from envharness.core.errors import PolicyError
+from envharness.core.labels import Label, current_label, end_part
 
 LONGEST_ANSWER = 1 << 20
 """Bytes of a line from the program; more is an error."""
@@ -24,19 +25,21 @@ EXIT_GRACE = 0.5
 class Program:
     """A running child in a process group of its own. Speaks from one event loop at a time; raises PolicyError.
 
-    The child sees the variables of `environment` and no others. A grandchild that leaves the process group is beyond
-    reach; all others die with `close`, which also runs when this object is collected or the interpreter ends.
+    The child sees the variables of `environment`, its label (`core/labels.py`) and no others. All that it started dies
+    with `close`, which also runs when this object is collected or the interpreter ends: its process group, and what
+    left that and still carries the label. (What wiped its own environment, too, ends with the worker it ran in.)
     """
 
     def __init__(self, command: Sequence[str], *, environment: Mapping[str, str], folder: Path | None) -> None:
         self._name = Path(command[0]).name
+        label = current_label().new_part()
         try:
             self._process = subprocess.Popen(  # noqa: S603  running the user's own program is the point
                 list(command),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=dict(environment),
+                env={**environment, **label.variables()},
                 cwd=folder,
                 start_new_session=True,
                 bufsize=0,
@@ -55,10 +58,10 @@ class Program:
             os.set_blocking(end, False)
         self._answer = bytearray()
         self._stderr = bytearray()
-        self._kill = weakref.finalize(self, _kill_group, self._process, os.getpid())
+        self._kill = weakref.finalize(self, _kill_all, self._process, label, os.getpid())
 
     def close(self) -> None:
-        """Kill the program and everything in its process group. Idempotent."""
+        """Kill the program and everything it started. Idempotent."""
         self._kill()
 
     async def exchange(self, line: bytes, seconds: float) -> bytes:
@@ -187,13 +190,14 @@ def _write_now(end: int, waiting: bytearray) -> None:
         waiting.clear()
 
 
-def _kill_group(process: subprocess.Popen[bytes], owner: int) -> None:
-    """Kill a program with its group and reap it. Does nothing in a process that did not start it."""
+def _kill_all(process: subprocess.Popen[bytes], label: Label, owner: int) -> None:
+    """Kill a program with its group and what left it, and reap it. Does nothing in a process that did not start it."""
     if os.getpid() != owner:
         return
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    end_part(label)
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:
             stream.close()

@@ -15,7 +15,7 @@ from envharness.rigger.records import TaskResult
 from envharness.rigger.requests import Answered, Batch, Call, Reply
 from envharness.rollouts.blame import refused_by_provider
 from envharness.rollouts.engine import Engine
-from envharness.rollouts.interrupts import Terminated
+from envharness.rollouts.interrupts import StopRequest, Terminated
 from envharness.rollouts.job import RolloutJob
 from envharness.rollouts.ledger import Budget, Ledger, read_ledger
 from envharness.store.database import RunStore
@@ -69,6 +69,8 @@ class Driver:
     """What model calls may use, those of earlier starts of the run included."""
     ledger: Ledger = field(default_factory=Ledger)
     """What the run has used so far, earlier starts included; filled by `run`."""
+    stop: StopRequest = field(default_factory=StopRequest)
+    """Once it is asked for nothing is begun any more; what is in flight is finished and kept, and the signal raised."""
     on_episode: Callable[[str, Episode], None] | None = None
     """Called with the phase and the episode after each rollout that was played (not for one found in the store)."""
     _ready: deque[tuple[_NamedPlan, Reply | None]] = field(default_factory=deque[tuple[_NamedPlan, Reply | None]])
@@ -86,7 +88,8 @@ class Driver:
     def run(self, plans: Iterable[tuple[str, TaskPlan]]) -> Iterator[tuple[str, TaskResult]]:
         """Yield (name, result) as plans come to their end.
 
-        Raises BudgetExhaustedError once all that was begun is kept, ProviderRefusedError at once.
+        Raises BudgetExhaustedError once all that was begun is kept, ProviderRefusedError at once, and what `stop`
+        raises once all that was in flight is kept.
         """
         self.ledger = read_ledger(self.store)
         try:
@@ -103,6 +106,9 @@ class Driver:
         pending = iter(plans)
         active = 0
         while True:
+            if self.stop.asked:
+                self._finish_in_flight()
+                self.stop.raise_()
             while active < self.window and (entry := next(pending, None)) is not None:
                 self._ready.append((_NamedPlan(*entry), None))
                 active += 1
@@ -180,6 +186,16 @@ class Driver:
                 f"the budget is spent: {spent}; paused with {len(self._unsent)} rollouts and calls waiting. "
                 "Everything finished is kept: raise 'budget' and give the same command to go on"
             )
+
+    def _finish_in_flight(self) -> None:
+        """Keep what is being played and asked; what was not begun is left to the next start."""
+        self._unsent.clear()
+        self.engine.withdraw()
+        while self.engine.in_flight or self.calls.in_flight:
+            if self.calls.in_flight:
+                self._collect_answer(TURN_SECONDS)
+            if self.engine.in_flight:
+                self._collect_episode(TURN_SECONDS)
 
     def _collect(self) -> None:
         """Wait for one episode or answer."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from envharness.core.labels import labelled, run_id
 from envharness.core.policy import PolicySpec
 from envharness.core.spec import StackSpec
 from envharness.llm.make import client_for, require_usable
@@ -21,6 +22,7 @@ from envharness.rigger.results import DESIGNER_MODEL, load_results, put_result, 
 from envharness.rigger.stacks import base_stacks, export_stacks
 from envharness.rigger.summary import summarise
 from envharness.rollouts.engine import Engine
+from envharness.rollouts.interrupts import StopRequest
 from envharness.rollouts.ledger import Budget, put_ledger
 from envharness.rollouts.progress import Progress, SilentProgress
 from envharness.store.database import RunStore
@@ -35,6 +37,7 @@ def rig(
     unsafe_hooks: bool = False,
     make_client: ClientMaker = client_for,
     budget: Budget | None = None,
+    stop: StopRequest | None = None,
 ) -> RigSummary:
     """Rig every task, with the null beside it, and return the figures.
 
@@ -43,6 +46,7 @@ def rig(
 
     `unsafe_hooks` runs the hooks of the free checks without confinement: give it only where the engine was made with
     it. `budget` limits what model calls may use, over all starts of the run; it may be raised from one to the next.
+    Once `stop` is asked for, what is in flight is finished and kept, and the signal that asked is raised.
     `make_client` turns a designer's model configuration into the client that is asked. Raises ConfigError for
     tasks, stacks or an irreversible environment that cannot be used, what the construction of designer, policy or
     environment raises, and ProviderRefusedError or BudgetExhaustedError where a model's endpoint ends the run.
@@ -66,13 +70,15 @@ def rig(
         engine,
         calls,
         budget=budget or Budget(),
+        stop=stop or StopRequest(),
         on_episode=lambda phase, _: progress.advance(0, note=phase),
     )
     try:
-        for name, result in driver.run(_plans(config, designers, views, unsafe_hooks=unsafe_hooks)):
-            put_result(store, name, result)
-            progress.advance(1)
-            progress.say(f"{name} {result.task}: {result.status}, {result.reason}")
+        with labelled(run_id(store.folder)):
+            for name, result in driver.run(_plans(config, designers, views, unsafe_hooks=unsafe_hooks)):
+                put_result(store, name, result)
+                progress.advance(1)
+                progress.say(f"{name} {result.task}: {result.status}, {result.reason}")
     finally:
         calls.close()
         put_ledger(store, driver.ledger)

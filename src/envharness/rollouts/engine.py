@@ -8,11 +8,14 @@ from types import TracebackType
 from typing import Literal, Self
 
 from envharness.core.trace import Episode
+from envharness.rollouts.interrupts import StopRequest
 from envharness.rollouts.job import RolloutJob
 from envharness.rollouts.snapshots.snapshots import SnapshotMode
 
 Backend = Literal["inline", "pool"]
 
+LOOK_SECONDS = 0.5
+"""How long `run` waits for an episode before it looks whether it is to stop."""
 RETRIES = 2
 """Attempts beyond the first for an invalid episode."""
 
@@ -45,6 +48,14 @@ class Engine(ABC):
     def capacity(self) -> int:
         """How many jobs in flight keep every worker busy."""
 
+    def withdraw(self) -> None:
+        """Take back the jobs that nobody has begun, so that `in_flight` falls to what is being played.
+
+        What is being played is handed out as it ends, without a further attempt. An engine that cannot take jobs back
+        keeps them.
+        """
+        return
+
     @abstractmethod
     def cancel(self) -> None:
         """Drop everything in flight; no result of it will be returned."""
@@ -53,11 +64,14 @@ class Engine(ABC):
     def close(self) -> None:
         """Drop everything and end every process. Idempotent."""
 
-    def run(self, jobs: Iterable[RolloutJob]) -> Iterator[tuple[RolloutJob, Episode]]:
+    def run(
+        self, jobs: Iterable[RolloutJob], *, stop: StopRequest | None = None
+    ) -> Iterator[tuple[RolloutJob, Episode]]:
         """Play `jobs` and yield each with its episode, in the order in which they finish.
 
         Jobs are pulled as there is room for them, never more than `capacity` ahead of what was yielded. Leaving the
-        loop early cancels what is in flight.
+        loop early cancels what is in flight. Once `stop` is asked for no job is begun any more, and the iterator ends
+        with the last one that was.
         """
         if self.in_flight:
             raise RuntimeError(f"run() needs an idle engine; {self.in_flight} submitted jobs are in flight")
@@ -65,6 +79,9 @@ class Engine(ABC):
         exhausted = False
         try:
             while True:
+                if stop is not None and stop.asked and not exhausted:
+                    exhausted = True
+                    self.withdraw()
                 while not exhausted and self.in_flight < self.capacity:
                     job = next(waiting, None)
                     if job is None:
@@ -73,7 +90,7 @@ class Engine(ABC):
                         self.submit(job)
                 if not self.in_flight:
                     return
-                result = self.next_result()
+                result = self.next_result(None if stop is None else LOOK_SECONDS)
                 if result is not None:
                     yield result
         finally:

@@ -19,6 +19,7 @@ from typing import Any
 import orjson
 
 from envharness.core.errors import SandboxUnavailableError, ZygoteError
+from envharness.core.labels import current_label
 from envharness.sandbox.limits import HookLimits
 from envharness.sandbox.protocol import CONTROL_LENGTH
 
@@ -208,7 +209,8 @@ def _start() -> ZygoteClient:
     try:
         process = subprocess.Popen(  # noqa: S603  our own interpreter, constant arguments
             [*command, str(theirs.fileno()), json.dumps(_import_path())],
-            env={"PYTHONHASHSEED": "0", "TZ": "UTC"},
+            # Hooks may read this block: the label holds no secret, and nothing else is in it.
+            env={"PYTHONHASHSEED": "0", "TZ": "UTC", **current_label().variables()},
             cwd="/",
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

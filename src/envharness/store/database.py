@@ -18,6 +18,7 @@ from envharness.core.errors import ConfigChangedError, StoreError
 from envharness.core.messages import one_line
 from envharness.core.trace import Episode
 from envharness.core.types import JsonDict
+from envharness.core.version import VERSION
 from envharness.store.content import episode_content, record_content
 from envharness.store.lock import RunLock
 from envharness.store.schema import DATABASE_FILE, open_for_reading, open_for_writing, store_errors, sync_commits
@@ -47,13 +48,16 @@ class RunStore:
         """What decides the content of the run; empty until it has begun."""
         self.command = ""
         """The command that the run belongs to."""
+        self.version = ""
+        """The version of this package that began the run; empty where that was one that did not say."""
 
     @classmethod
     def open(cls, folder: Path, *, config: JsonDict, command: str, resume: bool = True) -> RunStore:
         """Create the run in `folder`, or go on with it.
 
         `config` holds whatever decides the run's content, and nothing else: no number of workers, no paths.
-        Raises RunLockedError where another process works on it, ConfigChangedError naming the keys that differ, and
+        Raises RunLockedError where another process works on it, ConfigChangedError naming the keys that differ, or
+        the version of this package where that is of another series (`0.1`, `0.2`) than the one that began it, and
         StoreError where the folder cannot be used or, with `resume` False, already holds a run.
         """
         try:
@@ -64,7 +68,7 @@ class RunStore:
         lock = RunLock(folder)
         lock.acquire()
         try:
-            store = cls(open_for_writing(folder / DATABASE_FILE), folder, lock)
+            store = cls(open_for_writing(folder / DATABASE_FILE, check=lock.copied), folder, lock)
         except BaseException:
             lock.release()
             raise
@@ -243,10 +247,16 @@ class RunStore:
                     raise StoreError(f"{self.folder} holds a run already; resume it or use another run folder")
                 self._require_same(json.loads(text), command)
             self.config, self.command, self._session = json.loads(text), command, self._session + 1
-            facts = {"config": text, "command": command, "session": str(self._session)}
+            self.version = self.version or VERSION
+            facts = {"config": text, "command": command, "session": str(self._session), "version": self.version}
             self._connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
 
     def _require_same(self, config: JsonDict, command: str) -> None:
+        if self.version and _series(self.version) != _series(VERSION):
+            raise ConfigChangedError(
+                f"{self.folder} was begun with envharness {self.version}, and {VERSION} may decide otherwise from "
+                f"the same rollouts. Go on with it under {_series(self.version)}, or use another run folder"
+            )
         changes = _differences({"command": self.command, **self.config}, {"command": command, **config})
         if changes:
             raise ConfigChangedError(
@@ -262,6 +272,7 @@ class RunStore:
         try:
             self.config = self._parse("the configuration", facts["config"])
             self.command = facts["command"]
+            self.version = facts.get("version", "")
             # A reader is of no session: everything counts for it.
             self._session = int(facts["session"]) if self._lock is not None else 0
         except (KeyError, ValueError) as error:
@@ -291,6 +302,11 @@ class RunStore:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+
+
+def _series(version: str) -> str:
+    """Return `0.1` of `0.1.3`: versions of one series make the same of the same rollouts."""
+    return ".".join(version.split(".")[:2])
 
 
 def _packed(key: str, episode: Episode) -> bytes:

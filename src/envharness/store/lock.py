@@ -23,6 +23,8 @@ class RunLock:
     """
 
     def __init__(self, folder: Path) -> None:
+        self.copied = False
+        """Whether who took it last did so on another host or in another folder, of which this one is then a copy."""
         self._path = folder / LOCK_FILE
         self._descriptor: int | None = None
 
@@ -34,8 +36,10 @@ class RunLock:
             raise StoreError(f"cannot open {self._path}: {error.strerror}") from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            text = _this_process(os.fstat(descriptor).st_ino)
+            self.copied = _is_elsewhere(os.pread(descriptor, 4096, 0), text)
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, _this_process().encode(), 0)
+            os.pwrite(descriptor, text.encode(), 0)
         except BlockingIOError as error:
             holder = _describe_holder(os.pread(descriptor, 4096, 0))
             os.close(descriptor)
@@ -54,9 +58,20 @@ class RunLock:
             self._descriptor = None
 
 
-def _this_process() -> str:
+def _this_process(inode: int) -> str:
+    """Describe this process and the file; the inode is the file's own, so that a copy of it says another's."""
     since = datetime.now(UTC).isoformat(timespec="seconds")
-    return json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": since}) + "\n"
+    return json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": since, "inode": inode}) + "\n"
+
+
+def _is_elsewhere(former: bytes, current: str) -> bool:
+    """Compare what the last holder wrote with what this one writes; where that is damaged, nothing is known."""
+    try:
+        before: Any = json.loads(former) if former else json.loads(current)
+        now: Any = json.loads(current)
+        return any(before.get(name) != now[name] for name in ("host", "inode"))
+    except (ValueError, AttributeError):
+        return True
 
 
 def _describe_holder(text: bytes) -> str:

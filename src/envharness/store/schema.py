@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 from envharness.core.errors import StoreError
+from envharness.core.messages import printable
+from envharness.core.processes import command_of
 
 DATABASE_FILE = "run.sqlite3"
 SCHEMA_VERSION = 1
+_LOCK_FIELDS = 8
 BUSY_SECONDS = 5.0
 """How long a call waits for a foreign process (a shell, a backup) that holds the file."""
 
@@ -37,17 +41,17 @@ def store_errors(path: Path) -> Generator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise StoreError(f"{path}: {_explain(error)}") from error
+        raise StoreError(f"{path}: {_explain(error, path)}") from error
 
 
-def _explain(error: sqlite3.Error) -> str:
+def _explain(error: sqlite3.Error, path: Path) -> str:
     text = str(error)
     hints = {
         "not a database": "this is not a run database; move it away or use another run folder",
         "malformed": "the database is damaged; restore it or use another run folder",
         "disk is full": "the disk is full; free some space and run the same command again, it goes on from here",
         "disk I/O error": "the disk refused a write or read; check its space, quota and health, then run again",
-        "database is locked": f"another program held the database for {BUSY_SECONDS:g} s; close it and run again",
+        "database is locked": f"{_holder(path)} held the database for {BUSY_SECONDS:g} s; close it and run again",
         "readonly": "the database cannot be written; check the permissions of the run folder",
         "unable to open": "the database cannot be opened; check that the run folder exists and is writable",
     }
@@ -55,11 +59,33 @@ def _explain(error: sqlite3.Error) -> str:
     return f"{hint} ({text})" if hint else text
 
 
-def open_for_writing(path: Path) -> sqlite3.Connection:
-    """Open or create the database. Raises StoreError where the file is foreign, damaged or unwritable."""
+def _holder(path: Path) -> str:
+    """Name the process that holds a lock on the database, as far as this system says."""
+    files = {file.stat().st_ino for file in (path, path.with_name(f"{path.name}-shm")) if file.exists()}
+    try:
+        locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    except OSError:
+        return "another program"
+    # Number, POSIX or FLOCK, ADVISORY, WRITE or READ, process, device and inode, from, to. One that waits has an arrow.
+    holders = {int(fields[4]) for fields in locks if len(fields) == _LOCK_FIELDS and _inode(fields[5]) in files}
+    named = [f"process {pid} ({printable(command_of(pid))[:80]})" for pid in sorted(holders - {os.getpid()})]
+    return ", ".join(named) or "another program"
+
+
+def _inode(place: str) -> int:
+    return int(place.rpartition(":")[2])
+
+
+def open_for_writing(path: Path, *, check: bool = False) -> sqlite3.Connection:
+    """Open or create the database. Raises StoreError where the file is foreign, damaged or unwritable.
+
+    `check` looks at every page first: a copy that was made while a run wrote may hold pages of two times.
+    """
     with store_errors(path):
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
         try:
+            if check:
+                _require_whole(connection, path)
             _create_or_check(connection, path)
             connection.execute("PRAGMA journal_mode = WAL")
             sync_commits(connection, True)
@@ -67,6 +93,20 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
             connection.close()
             raise
         return connection
+
+
+def _require_whole(connection: sqlite3.Connection, path: Path) -> None:
+    try:
+        found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    except sqlite3.DatabaseError as error:
+        if "malformed" not in str(error):
+            raise
+        found = str(error)
+    if found != "ok":
+        raise StoreError(
+            f"{path}: this copy of a run is damaged ({printable(found)[:80]}), as one made in mid-run can be; "
+            "copy the folder again while no run works on it"
+        )
 
 
 def sync_commits(connection: sqlite3.Connection, wanted: bool) -> None:

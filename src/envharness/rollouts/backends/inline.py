@@ -55,6 +55,10 @@ class InlineEngine(Engine):
         """One at a time."""
         return 1
 
+    def withdraw(self) -> None:
+        """Forget what is queued: nothing is being played between two calls."""
+        self._queue.clear()
+
     def cancel(self) -> None:
         """Forget what is queued."""
         self._queue.clear()

@@ -8,7 +8,7 @@ from time import monotonic
 
 from envharness.core.errors import MachineryError
 from envharness.core.trace import Episode
-from envharness.rollouts.backends.supervisor import Finished, Supervisor
+from envharness.rollouts.backends.supervisor import Finished, Supervisor, Withdrawn
 from envharness.rollouts.backends.worker_process import Ticket, WorkerSettings, registered_ids
 from envharness.rollouts.engine import Engine
 from envharness.rollouts.episode import CLOSE_SECONDS
@@ -52,7 +52,7 @@ class PoolEngine(Engine):
             registered=registered_ids(),
             snapshots=snapshots,
         )
-        self._finished: SimpleQueue[Finished] = SimpleQueue()
+        self._finished: SimpleQueue[Finished | Withdrawn] = SimpleQueue()
         self._supervisor = Supervisor(
             settings,
             workers=workers,
@@ -81,7 +81,11 @@ class PoolEngine(Engine):
             if finished is None:
                 if until is not None and monotonic() >= until:
                     return None
-            elif finished.generation == self._generation:
+            elif finished.generation != self._generation:
+                continue
+            elif isinstance(finished, Withdrawn):
+                self._in_flight -= finished.jobs
+            else:
                 self._in_flight -= 1
                 return finished.job, finished.episode
         return None
@@ -96,6 +100,11 @@ class PoolEngine(Engine):
         """Two jobs a slot: one that is played and one that waits, so that no worker waits for the driver."""
         return 2 * self._slots
 
+    def withdraw(self) -> None:
+        """Take back what no worker has begun; the supervisor says how much that is, and `next_result` hears it."""
+        if self._in_flight:
+            self._supervisor.withdraw()
+
     def cancel(self) -> None:
         """Drop everything in flight. Workers that play are asked to stop, and others take their place."""
         if self._in_flight:
@@ -108,7 +117,7 @@ class PoolEngine(Engine):
         self.cancel()
         self._supervisor.close()
 
-    def _take(self, until: float | None) -> Finished | None:
+    def _take(self, until: float | None) -> Finished | Withdrawn | None:
         """Take one result, or None after a while: whether the supervisor still lives is looked at in between."""
         left = _PATIENCE if until is None else max(min(until - monotonic(), _PATIENCE), 0.0)
         try:

@@ -38,8 +38,19 @@ class Finished:
     episode: Episode
 
 
+@dataclass(frozen=True)
+class Withdrawn:
+    """Jobs that were taken back before they were begun."""
+
+    generation: int
+    jobs: int
+
+
+Order = Ticket | Literal["withdraw", "cancel", "close"]
+
+
 class Supervisor:
-    """Owns the workers. Other threads talk to it by `submit`, `cancel` and `close`; it answers through `finished`.
+    """Owns the workers. Other threads talk to it by `submit`, `withdraw`, `cancel` and `close`; `finished` hears it.
 
     Workers are its children: the kernel ends them when this thread ends, so it lasts as long as the engine.
     """
@@ -51,7 +62,7 @@ class Supervisor:
         workers: int,
         episodes_per_worker: int,
         retries: int,
-        finished: Callable[[Finished], None],
+        finished: Callable[[Finished | Withdrawn], None],
     ) -> None:
         self.fault: str | None = None
         """Why it gave up; None while all is well."""
@@ -60,7 +71,7 @@ class Supervisor:
         self._episodes_per_worker = episodes_per_worker
         self._retries = retries
         self._finished = finished
-        self._orders: SimpleQueue[Ticket | Literal["cancel", "close"]] = SimpleQueue()
+        self._orders: SimpleQueue[Order] = SimpleQueue()
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._wake_reader.setblocking(False)
         self._wake_writer.setblocking(False)
@@ -69,6 +80,7 @@ class Supervisor:
         self._started = 0
         self._failed_starts = 0
         self._closing = False
+        self._withdrawing = False
         self._thread: threading.Thread | None = None
 
     # --- for other threads -------------------------------------------------------------------------------------------
@@ -81,6 +93,10 @@ class Supervisor:
             self._thread = threading.Thread(target=self._supervise, name="supervisor", daemon=True)
             self._thread.start()
         self._order(ticket)
+
+    def withdraw(self) -> None:
+        """Take back what no worker plays, now and as it comes back for another attempt, until the next `submit`."""
+        self._order("withdraw")
 
     def cancel(self) -> None:
         """Drop all tickets."""
@@ -96,7 +112,7 @@ class Supervisor:
         self._wake_reader.close()
         self._wake_writer.close()
 
-    def _order(self, order: Ticket | Literal["cancel", "close"]) -> None:
+    def _order(self, order: Order) -> None:
         self._orders.put(order)
         with suppress(BlockingIOError):  # full: it will wake up all the same
             self._wake_writer.send(b"!")
@@ -127,7 +143,12 @@ class Supervisor:
             except Empty:
                 return
             if isinstance(order, Ticket):
+                self._withdrawing = False
                 self._waiting.append(order)
+                continue
+            if order == "withdraw":
+                self._withdrawing = True
+                self._take_back()
                 continue
             self._waiting.clear()
             for worker in list(self._workers):
@@ -137,8 +158,15 @@ class Supervisor:
                 elif order == "close" and worker.state != "stopping":
                     self._end(worker)
 
+    def _take_back(self) -> None:
+        """Give back what waits, where it was asked for."""
+        if self._withdrawing:
+            while self._waiting:
+                self._finished(Withdrawn(self._waiting.popleft().generation, 1))
+
     def _hand_out(self) -> None:
         """Give waiting tickets to free workers, and start workers while there is more work than room."""
+        self._take_back()
         for worker in self._workers:
             while self._waiting and worker.state == "ready" and len(worker.tickets) < self._episodes_per_worker:
                 self._give(worker, self._waiting.popleft())
@@ -211,7 +239,7 @@ class Supervisor:
     def _settle(self, ticket: Ticket, episode: Episode) -> None:
         """Hand an episode out, or queue its job for another attempt."""
         episode = after(ticket.former, episode)
-        if worth_another_try(episode) and ticket.attempt <= self._retries:
+        if worth_another_try(episode) and ticket.attempt <= self._retries and not self._withdrawing:
             ticket.attempt += 1
             ticket.former = episode
             self._waiting.appendleft(ticket)

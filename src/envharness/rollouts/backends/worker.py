@@ -15,6 +15,7 @@ import time
 
 from pydantic import BaseModel, ConfigDict
 
+from envharness.core.processes import descendants, end_process
 from envharness.core.registry import Kind, names, register
 from envharness.llm.share import set_processes
 from envharness.rollouts.backends.frames import READY, RESULT, RETIRING, STUCK, Frame, FrameReader
@@ -24,6 +25,7 @@ from envharness.rollouts.job import RolloutJob
 from envharness.rollouts.snapshots.snapshots import SnapshotMode, Snapshots
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 class WorkerOrders(BaseModel):
@@ -144,16 +146,29 @@ def _end_on_fault(task: asyncio.Task[None]) -> None:
 
 
 def _die_with(driver: int) -> None:
-    """Have the kernel say when the driver dies; the end of the socket says so, too, but needs a free thread."""
-    signal.signal(signal.SIGTERM, lambda _number, _frame: _end_group())
+    """Have the kernel say when the driver dies; the end of the socket says so, too, but needs a free thread.
+
+    A SIGTERM while the driver lives (a service manager sends it to all at once) is the driver's to handle.
+    """
+
+    def end_if_orphaned(_number: int, _frame: object) -> None:
+        if os.getppid() != driver:
+            _end_group()
+
+    signal.signal(signal.SIGTERM, end_if_orphaned)
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        libc = ctypes.CDLL(None)
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        # Whatever is orphaned below this process becomes its child, and so is found when this process ends.
+        libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     if os.getppid() != driver:
         os._exit(1)
 
 
 def _end_group() -> None:
-    """End this process and whatever its environments and policies started."""
+    """End this process and whatever its environments and policies started, in whatever session that is by now."""
+    for pid, started in descendants(os.getpid()).items():
+        end_process(pid, started)
     os.killpg(0, signal.SIGKILL)
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Literal
 
+from envharness.core.labels import current_label, end_part
+from envharness.core.processes import descendants, end_process
 from envharness.core.registry import Kind, names, target
 from envharness.core.trace import Episode
 from envharness.rollouts.backends.frames import Frame, FrameReader
@@ -69,6 +71,7 @@ class WorkerProcess:
         self.deadline = monotonic() + START_SECONDS
         """When it is ended for taking too long to start or to stop."""
         self.tickets: dict[int, Ticket] = {}
+        self._label = current_label().new_part()
         self.channel, theirs = socket.socketpair()
         self.channel.setblocking(False)
         orders = WorkerOrders(
@@ -91,7 +94,7 @@ class WorkerProcess:
                 stderr=subprocess.STDOUT,
                 pass_fds=(theirs.fileno(),),
                 # Every worker orders sets alike, whatever environments and policies make of that order.
-                env={**os.environ, "PYTHONHASHSEED": "0"},
+                env={**os.environ, "PYTHONHASHSEED": "0", **self._label.variables()},
                 start_new_session=True,  # so that a group can be ended, and Ctrl-C reaches the driver alone
             )
         except OSError:
@@ -148,10 +151,14 @@ class WorkerProcess:
 
     def end(self) -> str:
         """End it now, with whatever it started; return how it ended."""
+        below = descendants(self._process.pid)
         # The process is not reaped before, so that its group's number cannot have passed to another.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         code = self._process.wait()
+        for pid, started in below.items():
+            end_process(pid, started)
+        end_part(self._label)  # where it had ended by itself, nothing was below it any more
         with suppress(BlockingIOError):  # something that left the group holds the other end
             while self._listen():
                 continue
