@@ -9,6 +9,7 @@ from typing import Literal, Self
 
 from envharness.core.trace import Episode
 from envharness.rollouts.job import RolloutJob
+from envharness.rollouts.sizing import Count
 
 Backend = Literal["inline", "pool"]
 
@@ -90,18 +91,21 @@ class Engine(ABC):
 def make_engine(
     backend: Backend = "inline",
     *,
-    workers: int | None = None,
+    workers: Count | None = "auto",
     retries: int = RETRIES,
     unsafe_hooks: bool = False,
-    episodes_per_worker: int = 1,
+    episodes_per_worker: Count = "auto",
 ) -> Engine:
-    """Make an engine. `inline` plays in this process, one episode at a time; `pool` in `workers` processes.
+    """Make an engine. `inline` plays in this process, one episode at a time; `pool` in up to `workers` processes.
 
-    `workers` None is one for each processor. `episodes_per_worker` above 1 lets policies wait at the same time, while
-    the environments of a worker still take turns on one thread. `unsafe_hooks` runs Contract hooks unconfined.
+    `auto` fits the pool to the work: as many workers as there are cores to use, each with one episode of a policy that
+    computes, or with its part of what the endpoints take of a policy that waits for a model, bounded by memory and
+    descriptors. Numbers hold as they are; None is `auto`. The environments of one worker take turns on one thread.
+    `unsafe_hooks` runs Contract hooks unconfined.
     """
-    if retries < 0 or (workers is not None and workers < 1) or episodes_per_worker < 1:
-        raise ValueError("retries must be at least 0, workers and episodes_per_worker at least 1")
+    workers = "auto" if workers is None else workers
+    if retries < 0 or any(count != "auto" and count < 1 for count in (workers, episodes_per_worker)):
+        raise ValueError("retries must be at least 0, workers and episodes_per_worker at least 1, or 'auto'")
     if backend == "inline":
         from envharness.rollouts.backends.inline import InlineEngine
 

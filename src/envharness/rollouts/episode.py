@@ -53,10 +53,26 @@ async def play(
 
 
 async def play_to_json(
-    job: RolloutJob, *, host: EnvironmentHost, attempt: int, worker: str, unsafe_hooks: bool
+    job: RolloutJob,
+    *,
+    host: EnvironmentHost,
+    attempt: int,
+    worker: str,
+    unsafe_hooks: bool,
+    when_built: Callable[[ActionableEnv], None] | None = None,
 ) -> bytes:
-    """Like `play`; returns the episode as JSON that reads back as one."""
-    session = Session(job.stack.build, owns=True, record_states=job.record_states, unsafe_hooks=unsafe_hooks)
+    """Like `play`; returns the episode as JSON that reads back as one.
+
+    `when_built` is called with the stack once it is built, on the environment's thread.
+    """
+
+    def build() -> ActionableEnv:
+        env = job.stack.build()
+        if when_built is not None:
+            when_built(env)
+        return env
+
+    session = Session(build, owns=True, record_states=job.record_states, unsafe_hooks=unsafe_hooks)
     performance = _Performance(
         session=session,
         host=host,
