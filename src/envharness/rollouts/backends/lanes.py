@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from envharness.rollouts.backends.worker_process import Ticket
 from envharness.rollouts.demand import Demand, EnvironmentKind
@@ -124,7 +125,20 @@ class Lanes:
         """Forget all tickets."""
         self._queues.clear()
 
-    def waiting(self) -> Iterator[tuple[LaneKey, deque[Ticket]]]:
-        """Yield the queues that hold something, that of the oldest ticket first."""
+    def hand_out(self, give: Callable[[Ticket], bool]) -> None:
+        """Offer tickets in order, the oldest first; where `give` takes one not, leave the rest of its kind waiting."""
+        heads = [(queue[0].number, number, queue) for number, queue in enumerate(self._queues.values())]
+        heapq.heapify(heads)
+        while heads:
+            _, number, queue = heapq.heappop(heads)
+            if not give(queue[0]):
+                continue
+            queue.popleft()
+            if queue:
+                heapq.heappush(heads, (queue[0].number, number, queue))
         self._queues = {key: queue for key, queue in self._queues.items() if queue}
-        yield from sorted(self._queues.items(), key=lambda lane: lane[1][0].number)
+
+    def waiting(self) -> Iterator[tuple[LaneKey, int]]:
+        """Yield what is asked for, and how many tickets ask for it."""
+        for key, queue in self._queues.items():
+            yield key, len(queue)

@@ -168,12 +168,11 @@ class Supervisor:
             return
         if self._memory is not None:
             self._memory.look(self._workers)
+        self._waiting.hand_out(self._give)
         left: Counter[Demand] = Counter()
-        for (demand, kinds), queue in self._waiting.waiting():
-            while queue and (worker := self._free_worker(demand, kinds)) is not None:
-                self._give(worker, queue.popleft())
+        for (demand, kinds), number in self._waiting.waiting():
             # Another worker is no use to those that wait for their turn at a shared backend.
-            left[demand] += min(len(queue), self._shared.free(kinds)) if self._shared.any_shared(kinds) else len(queue)
+            left[demand] += min(number, self._shared.free(kinds)) if self._shared.any_shared(kinds) else number
         if self.fault is None and not self._closing:
             taken = {worker.seat for worker in self._workers if worker.state != "stopping"}
             for seat in range(self.seats.wanted(left)):
@@ -201,7 +200,11 @@ class Supervisor:
         ]
         return min(free, key=lambda worker: worker.playing, default=None)
 
-    def _give(self, worker: WorkerProcess, ticket: Ticket) -> None:
+    def _give(self, ticket: Ticket) -> bool:
+        """Give a ticket to a worker; False where none may take it now."""
+        worker = self._free_worker(ticket.demand, ticket.kinds)
+        if worker is None:
+            return False
         ticket.deadline = monotonic() + ticket.job.limits.episode_seconds + self._settings.grace_seconds
         worker.tickets[ticket.number] = ticket
         worker.most_at_once = max(worker.most_at_once, worker.playing)
@@ -211,6 +214,7 @@ class Supervisor:
             self._memory.begun()
         worker.send(Frame(JOB, ticket.number, ticket.attempt, ticket.job.model_dump_json().encode()))
         self._watch(worker)
+        return True
 
     def _take_back(self, worker: WorkerProcess, *, dropped: bool = False) -> list[Ticket]:
         """Take all tickets from a worker. Those `dropped` keep what is theirs until it ends, for it plays on."""
