@@ -281,27 +281,26 @@ def test_a_quota_of_processors_counts_rounded_up(tmp_path: Path) -> None:
 
 
 def test_free_memory_is_what_a_cgroup_has_left_where_that_is_less(tmp_path: Path) -> None:
-    for number, (groups, files, free) in enumerate(
-        [
-            ("0::/\n", {}, 800 * 1024),
-            ("0::/\n", {"memory_dot_max": "max", "memory_dot_current": "5"}, 800 * 1024),
-            ("0::/a\n", {"a__memory_dot_max": "1000", "a__memory_dot_current": "700"}, 300),
-            (
-                "0::/a\n",
-                {
-                    "a__memory_dot_max": "1000",
-                    "a__memory_dot_current": "700",
-                    "a__memory_dot_stat": "anon 1\ninactive_file 50\n",
-                },
-                350,
-            ),
-            (
-                "4:memory:/x\n",
-                {"memory__memory_dot_limit_in_bytes": "1000", "memory__memory_dot_usage_in_bytes": "1200"},
-                0,
-            ),
-        ]
-    ):
+    cases: list[tuple[str, dict[str, str], int]] = [
+        ("0::/\n", {}, 800 * 1024),
+        ("0::/\n", {"memory_dot_max": "max", "memory_dot_current": "5"}, 800 * 1024),
+        ("0::/a\n", {"a__memory_dot_max": "1000", "a__memory_dot_current": "700"}, 300),
+        (
+            "0::/a\n",
+            {
+                "a__memory_dot_max": "1000",
+                "a__memory_dot_current": "700",
+                "a__memory_dot_stat": "anon 1\ninactive_file 50\n",
+            },
+            350,
+        ),
+        (
+            "4:memory:/x\n",
+            {"memory__memory_dot_limit_in_bytes": "1000", "memory__memory_dot_usage_in_bytes": "1200"},
+            0,
+        ),
+    ]
+    for number, (groups, files, free) in enumerate(cases):
         proc, cgroups = fake_system(tmp_path / str(number), groups, **files)
         assert free_memory(proc=proc, cgroups=cgroups) == free, (groups, files)
     assert free_memory(proc=tmp_path / "nowhere", cgroups=tmp_path / "nowhere") is None

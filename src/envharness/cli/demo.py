@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from envharness.cli.config_file import read_config
+from envharness.cli.options import Workers
 from envharness.cli.output import print_json, say
 
 
@@ -17,7 +18,7 @@ def demo(
     run_dir: Annotated[str, typer.Option(help="Run folder.")] = "runs/demo",
     tasks: Annotated[int | None, typer.Option(min=1, help="How many puzzles.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of all random streams.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; one a core by default.")] = None,
+    workers: Workers = None,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:

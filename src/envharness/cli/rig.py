@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from envharness.cli.config_file import read_config
+from envharness.cli.options import EpisodesPerWorker, Workers
 from envharness.cli.output import print_json
 
 
@@ -18,7 +19,8 @@ def rig(
     designer: Annotated[str | None, typer.Option(help="Designer id.")] = None,
     remeasure: Annotated[int | None, typer.Option(help="Fresh rollouts a task, before and after.")] = None,
     backend: Annotated[str | None, typer.Option(help="inline or pool.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Worker processes.")] = None,
+    workers: Workers = None,
+    episodes_per_worker: EpisodesPerWorker = None,
     *,
     resume: Annotated[bool, typer.Option("--resume/--no-resume", help="Go on with a run in the folder.")] = True,
     unsafe_hooks: Annotated[
@@ -39,6 +41,7 @@ def rig(
         "remeasure": remeasure,
         "engine.backend": backend,
         "engine.workers": workers,
+        "engine.episodes_per_worker": episodes_per_worker,
     }
     file = read_config(config, RigFile, overrides)
     summary = carry_out(file, command="rig", resume=resume, unsafe_hooks=unsafe_hooks)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.text import Text
 
-from envharness.cli.options import parse_options
+from envharness.cli.options import EpisodesPerWorker, Workers, parse_count, parse_options
 from envharness.cli.output import console, print_json, say
 from envharness.core.errors import MachineryError, ProviderRefusedError
 
@@ -29,7 +29,8 @@ def run(
     max_steps: Annotated[int, typer.Option(min=1, help="Turns an episode may take.")] = 50,
     seed: Annotated[int, typer.Option(help="Seed of all random streams.")] = 0,
     backend: Annotated[Literal["inline", "pool"], typer.Option(help="inline or pool.")] = "inline",
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes of the pool.")] = None,
+    workers: Workers = None,
+    episodes_per_worker: EpisodesPerWorker = None,
     *,
     trace: Annotated[bool, typer.Option("--trace", help="Print every turn.")] = False,
     unsafe_hooks: Annotated[bool, typer.Option("--unsafe-hooks", help="Run hooks without confinement.")] = False,
@@ -44,7 +45,8 @@ def run(
     chosen.check()
     stack = stack_of(environment, task, parse_options(option or []))
     jobs = _jobs(stack, chosen, episodes=episodes, max_steps=max_steps, seed=seed)
-    with make_engine(backend, workers=workers, unsafe_hooks=unsafe_hooks) as engine:
+    most, each = parse_count("--workers", workers), parse_count("--episodes-per-worker", episodes_per_worker)
+    with make_engine(backend, workers=most, episodes_per_worker=each, unsafe_hooks=unsafe_hooks) as engine:
         played = sorted(_played(engine.run(jobs)), key=lambda episode: episode.index)
     _print(played, trace=trace, as_json=as_json)
     if not any(episode.valid for episode in played):

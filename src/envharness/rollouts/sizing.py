@@ -11,6 +11,8 @@ from envharness.rollouts.demand import Demand
 Count = int | Literal["auto"]
 """A number that was set by hand, which then holds, or `auto`."""
 
+MOST = 10_000
+"""The largest number that is taken for a count of workers or of episodes at once."""
 WORKER_BYTES = 128 << 20
 """What a worker and its hooks' server take before they play: 60 to 100 MiB were measured."""
 WARM_BYTES = 64 << 20
@@ -37,6 +39,16 @@ class Machine:
     """Bytes that are free; None where it cannot be known, and is no bound."""
     files: int | None = None
     """Descriptors that one process may open; None is no bound."""
+
+
+def read_count(value: object) -> Count:
+    """Read a number from 1 to 10,000, or `auto`, as files and command lines give it. Raises ValueError."""
+    if value == "auto":
+        return "auto"
+    text = str(value)
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit()) or not 1 <= int(text[:6]) <= MOST:
+        raise ValueError(f"must be a whole number from 1 to {MOST}, or auto")
+    return int(text)
 
 
 def seats(workers: Count, machine: Machine) -> int:

@@ -34,15 +34,15 @@ class Seats:
 
     def has_room(self, seat: int, demand: Demand) -> bool:
         """Whether the seat takes one more episode of this demand."""
-        return self._playing[seat, self._group(demand)] < self.places(demand)[seat]
+        return self._playing[seat, self.group(demand)] < self.places(demand)[seat]
 
     def take(self, seat: int, demand: Demand) -> None:
         """Count an episode that begins."""
-        self._playing[seat, self._group(demand)] += 1
+        self._playing[seat, self.group(demand)] += 1
 
     def give_back(self, seat: int, demand: Demand) -> None:
         """Count an episode that ended."""
-        self._playing[seat, self._group(demand)] -= 1
+        self._playing[seat, self.group(demand)] -= 1
 
     def wanted(self, waiting: Mapping[Demand, int]) -> int:
         """Return how many seats should have a worker, where so many episodes of each demand wait for one."""
@@ -53,11 +53,11 @@ class Seats:
 
     def _wanted_by(self, demand: Demand, waiting: int) -> int:
         at_once = self.places(demand)
-        load = waiting + sum(self._playing[seat, self._group(demand)] for seat in range(self.count))
+        load = waiting + sum(self._playing[seat, self.group(demand)] for seat in range(self.count))
         each = min(max(at_once), BEGUN_AT_ONCE if demand.waits else 1)
         return min(-(-load // each), sum(places > 0 for places in at_once))
 
-    def _group(self, demand: Demand) -> tuple[str, ...]:
+    def group(self, demand: Demand) -> tuple[str, ...]:
         """Return what shares its places: all of it where the number was set by hand."""
         return demand.endpoints if self._episodes_per_worker == "auto" else ()
 

@@ -14,7 +14,7 @@ from envharness.core.trace import Episode
 from envharness.rollouts.backends.supervisor import Finished, Supervisor
 from envharness.rollouts.backends.worker_process import Ticket, WorkerSettings, registered_ids
 from envharness.rollouts.blame import after, lost, worth_another_try
-from envharness.rollouts.demand import Demand, Demands, kinds_of
+from envharness.rollouts.demand import COMPUTES, Demands, kinds_of
 from envharness.rollouts.engine import Engine
 from envharness.rollouts.episode import CLOSE_SECONDS
 from envharness.rollouts.job import RolloutJob
@@ -60,7 +60,7 @@ class PoolEngine(Engine):
         self._supervisor = Supervisor(settings, episodes_per_worker=episodes_per_worker, machine=machine)
         self._retries = retries
         self._demands = Demands()
-        self._at_once: dict[Demand, int] = {}
+        self._at_once: dict[tuple[str, ...], int] = {}
         self._submitted = 0
         self._in_flight = 0
         self._generation = 0
@@ -68,8 +68,7 @@ class PoolEngine(Engine):
     def submit(self, job: RolloutJob) -> None:
         """Queue a job; workers are started as there is work for them."""
         demand = self._demands.of(job)
-        if demand not in self._at_once:
-            self._at_once[demand] = sum(self._supervisor.seats.places(demand))
+        self._at_once[self._supervisor.seats.group(demand)] = sum(self._supervisor.seats.places(demand))
         self._submitted += 1
         ticket = Ticket(self._submitted, job, self._generation, demand=demand, kinds=kinds_of(job))
         self._supervisor.submit(ticket)
@@ -104,7 +103,7 @@ class PoolEngine(Engine):
 
         Places are known for the kinds of work that were submitted, so that this grows with the first jobs.
         """
-        return 2 * (sum(self._at_once.values()) or self._supervisor.seats.count)
+        return 2 * (sum(self._at_once.values()) or sum(self._supervisor.seats.places(COMPUTES)))
 
     def cancel(self) -> None:
         """Drop everything in flight. Workers that play are asked to stop, and others take their place."""
