@@ -66,7 +66,7 @@ def _two_processes() -> dict[str, Figure]:
 
 @dataclass
 class _Run:
-    """One engine, sized by hand, and what was measured of it."""
+    """One engine, and what was measured of it."""
 
     url: str
     episodes: int
@@ -102,7 +102,8 @@ class _Run:
         """Play episodes of these lengths; yield the time since the first began, and how many have ended."""
         each = self.episodes // self.workers
         began = perf_counter()
-        with make_engine("pool", workers=self.workers, episodes_per_worker=each) as engine:
+        # The number of episodes is the engine's own finding, from the endpoint's places.
+        with make_engine("pool", workers=self.workers) as engine:
             # Enough to have every worker started, and warm.
             warm_up = [self._job(number, 1) for number in range(each * (self.workers - 1) + 1)]
             assert len({episode.worker for _, episode in engine.run(warm_up)}) == self.workers
