@@ -30,6 +30,20 @@ def test_a_file_and_flags_that_override_it(tmp_path: Path) -> None:
     assert "run_dir" not in file.content().model_dump()
 
 
+def test_the_size_of_the_pool_is_a_number_or_fits_itself(tmp_path: Path) -> None:
+    assert read(tmp_path, GOOD).engine.workers == "auto"
+    assert read(tmp_path, GOOD).engine.episodes_per_worker == "auto"
+    flags = {"engine.workers": "auto", "engine.episodes_per_worker": "250"}
+    file = read(tmp_path, GOOD + "engine: {workers: 3, episodes_per_worker: 2}\n", **flags)
+    assert (file.engine.workers, file.engine.episodes_per_worker) == ("auto", 250)
+
+
+@pytest.mark.parametrize("wrong", ["0", "-1", "1.5", "true", "many", "10001", "99999999999", "null"])
+def test_another_size_is_refused_with_what_is_allowed(tmp_path: Path, wrong: str) -> None:
+    with pytest.raises(ConfigError, match=r"line 7, key 'engine\.workers': .*from 1 to 10000, or auto"):
+        read(tmp_path, GOOD + f"engine:\n  workers: {wrong}\n")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -16,6 +16,7 @@ from envharness.llm.endpoints import EndpointQueue
 from envharness.llm.rates import WINDOW_SECONDS, SlidingWindow
 from envharness.llm.retry import FIRST_SECONDS, LONGEST_BACKOFF_SECONDS, backoff, retry_after
 from envharness.llm.scheduling import EndpointState, Grant, choose, give_back, take
+from envharness.llm.share import split
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 calls = st.lists(
@@ -103,10 +104,28 @@ def test_a_paused_endpoint_takes_nothing_until_its_time() -> None:
 
 def test_limits_are_shared_between_processes() -> None:
     endpoint = Endpoint(base_url="http://x", concurrency=10, requests_per_minute=60, tokens_per_minute=1000)
-    state = EndpointState.of(endpoint, shares=4)
+    state = EndpointState.of(endpoint, places=2)
     assert state.concurrency == 2
-    assert [window and window.limit for window in (state.requests, state.tokens)] == [15, 250]
-    assert EndpointState.of(endpoint, shares=50).concurrency == 1
+    assert [window and window.limit for window in (state.requests, state.tokens)] == [12, 200]
+    least = EndpointState.of(endpoint.model_copy(update={"concurrency": 100}), places=1)
+    assert [window and window.limit for window in (least.requests, least.tokens)] == [1, 10]
+
+
+@given(limits=st.lists(st.integers(1, 300), min_size=1, max_size=5), seats=st.integers(1, 40))
+def test_seats_share_all_of_every_limit_and_no_more(limits: list[int], seats: int) -> None:
+    parts = split(limits, seats)
+    asking = [part for part in parts if part]
+    assert len(parts) == seats
+    assert len(asking) == min(seats, *limits)
+    assert parts[: len(asking)] == asking
+    assert [sum(part[endpoint] for part in asking) for endpoint in range(len(limits))] == limits
+    assert all(place >= 1 for part in asking for place in part)
+    totals = [sum(part) for part in asking]
+    assert max(totals) - min(totals) <= 1
+
+
+def test_no_limits_are_no_parts() -> None:
+    assert split([], 3) == [[], [], []]
 
 
 @given(failures=st.integers(1, 100), seed=st.integers())

@@ -19,6 +19,7 @@ from envharness.core.policy import Decision, PolicySpec, Turn
 from envharness.core.spec import StackSpec
 from envharness.core.types import (
     Action,
+    Capabilities,
     EnvResponse,
     EvaluationResult,
     JsonDict,
@@ -27,6 +28,7 @@ from envharness.core.types import (
     StepInfo,
 )
 from envharness.core.usage import Usage
+from envharness.llm.config import Endpoint
 from envharness.rollouts.job import Limits, RolloutJob
 from kitchen import Kitchen
 
@@ -264,3 +266,48 @@ def job(stack: StackSpec | None = None, policy: PolicySpec | None = None, index:
         index=index,
         limits=Limits(**limits),
     )
+
+
+class Shared(Kitchen):
+    """All of these share one backend, the folder `place`: a second one at the same time finds the first one's mark."""
+
+    def __init__(self, *, place: str) -> None:
+        super().__init__()
+        self.mark = Path(place) / "in-use"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(isolated=False)
+
+    def _start(self, seed: int | None, options: JsonDict) -> ResetResponse:
+        self.mark.touch(exist_ok=False)
+        time.sleep(0.05)
+        return super()._start(seed, options)
+
+    def _release(self) -> None:
+        self.mark.unlink(missing_ok=True)
+
+
+class Waits(Naps):
+    """Says that it waits for endpoints, and naps. Keeps in the folder `place` how many naps there are at a time."""
+
+    def __init__(self, *, seed: int, seconds: float, place: str = "", concurrency: int = 1, number: int = 1) -> None:
+        super().__init__(seed=seed, seconds=seconds)
+        self.place = place
+
+    @classmethod
+    def waits_for(cls, options: Mapping[str, Any]) -> list[Endpoint]:
+        names = [f"http://host-{number}" for number in range(int(options.get("number", 1)))]
+        return [Endpoint(base_url=name, concurrency=int(options["concurrency"])) for name in names]
+
+    async def act(self, turn: Turn) -> Decision:
+        if turn.step or not self.place:
+            return await super().act(turn)
+        mark = Path(self.place) / str(id(self))
+        mark.touch()
+        at_once = len(os.listdir(self.place))  # noqa: PTH208  a moment, and no other call is as short
+        try:
+            decision = await super().act(turn)
+        finally:
+            mark.unlink()
+        return decision.model_copy(update={"text": str(at_once)})

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from envharness.cli.config_file import read_config
-from envharness.cli.options import GraceOption
+from envharness.cli.options import GraceOption, Workers
 from envharness.cli.output import print_json, say
 from envharness.rollouts.interrupts import GRACE_SECONDS
 
@@ -19,7 +19,7 @@ def demo(
     run_dir: Annotated[str, typer.Option(help="Run folder.")] = "runs/demo",
     tasks: Annotated[int | None, typer.Option(min=1, help="How many puzzles.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of all random streams.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; one a core by default.")] = None,
+    workers: Workers = None,
     grace: GraceOption = GRACE_SECONDS,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,

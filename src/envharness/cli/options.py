@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import JsonValue
@@ -20,6 +20,24 @@ GraceOption = Annotated[
         help="Seconds to finish what is in flight after Ctrl-C or SIGTERM; 0 stops at once.",
     ),
 ]
+
+if TYPE_CHECKING:
+    from envharness.rollouts.sizing import Count
+
+Workers = Annotated[str | None, typer.Option(metavar="N|auto", help="The most worker processes; auto fits the work.")]
+EpisodesPerWorker = Annotated[
+    str | None, typer.Option(metavar="N|auto", help="Episodes a worker plays at once; auto fits the work.")
+]
+
+
+def parse_count(option: str, text: str | None) -> Count:
+    """Read a number or `auto`; not given is `auto`. Raises ConfigError naming the option."""
+    from envharness.rollouts.sizing import read_count
+
+    try:
+        return read_count("auto" if text is None else text)
+    except ValueError as error:
+        raise ConfigError(f"{option} {error}, not {text!r}") from error
 
 
 def parse_options(pairs: list[str]) -> JsonDict:

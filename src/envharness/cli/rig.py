@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from envharness.cli.config_file import read_config
-from envharness.cli.options import GraceOption
+from envharness.cli.options import EpisodesPerWorker, GraceOption, Workers
 from envharness.cli.output import print_json
 from envharness.rollouts.interrupts import GRACE_SECONDS
 
@@ -20,7 +20,8 @@ def rig(
     designer: Annotated[str | None, typer.Option(help="Designer id.")] = None,
     remeasure: Annotated[int | None, typer.Option(help="Fresh rollouts a task, before and after.")] = None,
     backend: Annotated[str | None, typer.Option(help="inline or pool.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Worker processes.")] = None,
+    workers: Workers = None,
+    episodes_per_worker: EpisodesPerWorker = None,
     grace: GraceOption = GRACE_SECONDS,
     *,
     resume: Annotated[bool, typer.Option("--resume/--no-resume", help="Go on with a run in the folder.")] = True,
@@ -42,6 +43,7 @@ def rig(
         "remeasure": remeasure,
         "engine.backend": backend,
         "engine.workers": workers,
+        "engine.episodes_per_worker": episodes_per_worker,
     }
     file = read_config(config, RigFile, overrides)
     summary = carry_out(file, command="rig", resume=resume, unsafe_hooks=unsafe_hooks, grace_seconds=grace)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 
 from envharness.cli.output import console, say
 from envharness.core.errors import EnvHarnessError, MachineryError
@@ -20,6 +21,7 @@ from envharness.rollouts.engine import RETRIES, Backend, make_engine
 from envharness.rollouts.interrupts import GRACE_SECONDS, orderly_stop
 from envharness.rollouts.ledger import Budget, describe_usage, read_ledger
 from envharness.rollouts.progress import Progress, make_progress
+from envharness.rollouts.sizing import Count, read_count
 from envharness.sandbox import require_sandbox
 from envharness.store.database import RunStore
 
@@ -32,10 +34,11 @@ class EngineConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     backend: Backend = "pool"
-    workers: int | None = Field(default=None, ge=1, le=1024)
-    """Worker processes; None is one a core."""
-    episodes_per_worker: int = Field(default=1, ge=1, le=10_000)
-    """Episodes that a worker plays at once. More than one pays where policies wait, as those that ask a model do."""
+    workers: Annotated[Count, PlainValidator(read_count)] = "auto"
+    """The most worker processes; `auto` is one a core, and fewer where memory or a model's endpoints are small."""
+    episodes_per_worker: Annotated[Count, PlainValidator(read_count)] = "auto"
+    """Episodes that a worker plays at once; `auto` is one where policies compute, and what the endpoints take where
+    they wait for a model."""
     retries: int = Field(default=RETRIES, ge=0, le=20)
     """Attempts beyond the first for an episode that the machinery lost."""
 

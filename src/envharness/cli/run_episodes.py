@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.text import Text
 
-from envharness.cli.options import GraceOption, parse_options
+from envharness.cli.options import EpisodesPerWorker, GraceOption, Workers, parse_count, parse_options
 from envharness.cli.output import console, print_json, say
 from envharness.core.errors import MachineryError, ProviderRefusedError
 from envharness.rollouts.interrupts import GRACE_SECONDS, orderly_stop
@@ -30,7 +30,8 @@ def run(
     max_steps: Annotated[int, typer.Option(min=1, help="Turns an episode may take.")] = 50,
     seed: Annotated[int, typer.Option(help="Seed of all random streams.")] = 0,
     backend: Annotated[Literal["inline", "pool"], typer.Option(help="inline or pool.")] = "inline",
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes of the pool.")] = None,
+    workers: Workers = None,
+    episodes_per_worker: EpisodesPerWorker = None,
     grace: GraceOption = GRACE_SECONDS,
     *,
     trace: Annotated[bool, typer.Option("--trace", help="Print every turn.")] = False,
@@ -46,8 +47,9 @@ def run(
     chosen.check()
     stack = stack_of(environment, task, parse_options(option or []))
     jobs = _jobs(stack, chosen, episodes=episodes, max_steps=max_steps, seed=seed)
+    most, each = parse_count("--workers", workers), parse_count("--episodes-per-worker", episodes_per_worker)
     with orderly_stop(grace, say) as stop:
-        with make_engine(backend, workers=workers, unsafe_hooks=unsafe_hooks) as engine:
+        with make_engine(backend, workers=most, episodes_per_worker=each, unsafe_hooks=unsafe_hooks) as engine:
             played = sorted(_played(engine.run(jobs, stop=stop)), key=lambda episode: episode.index)
         if played:
             _print(played, trace=trace, as_json=as_json)

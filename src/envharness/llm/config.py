@@ -116,3 +116,16 @@ class ModelConfig(BaseModel):
     """`recorded` only: the file of recorded answers."""
     record_from: ModelConfig | None = None
     """`recorded` only: the model that is asked where the file has no answer yet; None makes that an error."""
+
+
+ANYWHERE = Endpoint(base_url="http://litellm")
+"""Stands for the place that litellm knows by the model's string, with an endpoint's ordinary limits."""
+
+
+def endpoints_of(config: ModelConfig) -> tuple[Endpoint, ...]:
+    """Return the endpoints whose answers a call waits for; none where the answers are at hand."""
+    if config.client == "recorded":
+        return () if config.record_from is None else endpoints_of(config.record_from)
+    if config.client == "litellm":
+        return config.endpoints or (ANYWHERE,)
+    return config.endpoints if config.client == "openai" else ()

@@ -12,6 +12,7 @@ from time import monotonic
 
 from envharness.llm.config import Endpoint
 from envharness.llm.scheduling import EndpointState, Grant, choose, give_back, take
+from envharness.llm.share import split
 
 
 @dataclass
@@ -31,12 +32,17 @@ class _Waiting:
 
 
 class EndpointQueue:
-    """Hands out places. For one event loop; first come, first served."""
+    """Hands out places. For one event loop; first come, first served. `seat` says which part of them is ours."""
 
     def __init__(
-        self, endpoints: Sequence[Endpoint], *, shares: int = 1, clock: Callable[[], float] = monotonic
+        self, endpoints: Sequence[Endpoint], *, seat: tuple[int, int] = (0, 1), clock: Callable[[], float] = monotonic
     ) -> None:
-        self._states = [EndpointState.of(endpoint, shares=shares) for endpoint in endpoints]
+        number, seats = seat
+        # A seat without a part is asked from all the same where a pool's size was set by hand; then it has one each.
+        parts = split([endpoint.concurrency for endpoint in endpoints], seats)[number] or [1] * len(endpoints)
+        self._states = [
+            EndpointState.of(endpoint, places=places) for endpoint, places in zip(endpoints, parts, strict=True)
+        ]
         self._clock = clock
         self._waiting: deque[_Waiting] = deque()
         self._alarm: asyncio.TimerHandle | None = None

@@ -10,7 +10,7 @@ import orjson
 
 from envharness.core.errors import ConfigError
 from envharness.llm.chat import ChatAnswer, ChatRequest
-from envharness.llm.config import Endpoint, ModelConfig
+from envharness.llm.config import ANYWHERE, ModelConfig
 from envharness.llm.failures import AttemptFailed, from_status, timed_out, unreachable, without_key
 from envharness.llm.remote import RemoteClient, key_of
 from envharness.llm.wire import from_wire, to_wire
@@ -18,15 +18,12 @@ from envharness.llm.wire import from_wire, to_wire
 if TYPE_CHECKING:
     from types import ModuleType
 
-_ANYWHERE = Endpoint(base_url="http://litellm")
-"""Stands for the place that litellm knows by the model's string, with an endpoint's ordinary limits."""
-
 
 class LitellmClient(RemoteClient):
     """Asks by `model` (such as `bedrock/...`). Endpoints are optional; without one, litellm finds keys by itself."""
 
-    def __init__(self, config: ModelConfig, *, shares: int = 1) -> None:
-        super().__init__(config, config.endpoints or (_ANYWHERE,), shares=shares)
+    def __init__(self, config: ModelConfig, *, seat: tuple[int, int] = (0, 1)) -> None:
+        super().__init__(config, config.endpoints or (ANYWHERE,), seat=seat)
         self._keys = [key_of(endpoint) for endpoint in config.endpoints]
         self._litellm = _load()
 

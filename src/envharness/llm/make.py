@@ -12,7 +12,7 @@ from envharness.core.errors import ConfigError, ProviderRefusedError
 from envharness.llm.chat import ChatClient
 from envharness.llm.config import ModelConfig
 from envharness.llm.recording import Recording
-from envharness.llm.share import processes
+from envharness.llm.share import seat
 
 _Kept = tuple[ChatClient, AsyncGenerator[None]]
 _lock = threading.Lock()
@@ -48,11 +48,11 @@ def make_client(config: ModelConfig) -> ChatClient:
     if config.client == "openai":
         from envharness.llm.openai_client import OpenAIClient
 
-        return OpenAIClient(config, shares=processes())
+        return OpenAIClient(config, seat=seat())
     if config.client == "litellm":
         from envharness.llm.litellm_client import LitellmClient
 
-        return LitellmClient(config, shares=processes())
+        return LitellmClient(config, seat=seat())
     if config.client == "scripted":
         from envharness.llm.scripted import ScriptedClient
 

@@ -34,8 +34,8 @@ _FIRST_FAILURE = 300
 class OpenAIClient(RemoteClient):
     """Asks the endpoints of a configuration. Raises ConfigError where `aiohttp` is not installed."""
 
-    def __init__(self, config: ModelConfig, *, shares: int = 1) -> None:
-        super().__init__(config, config.endpoints, shares=shares)
+    def __init__(self, config: ModelConfig, *, seat: tuple[int, int] = (0, 1)) -> None:
+        super().__init__(config, config.endpoints, seat=seat)
         if importlib.util.find_spec("aiohttp") is None:
             raise ConfigError("client 'openai' needs the package: pip install 'envharness[llm]'")
         self._keys = [key_of(endpoint) for endpoint in config.endpoints]

@@ -26,9 +26,9 @@ _CHARACTERS_A_TOKEN = 4
 class RemoteClient(ABC):
     """Asks endpoints over a network. For one event loop."""
 
-    def __init__(self, config: ModelConfig, endpoints: Sequence[Endpoint], *, shares: int = 1) -> None:
+    def __init__(self, config: ModelConfig, endpoints: Sequence[Endpoint], *, seat: tuple[int, int] = (0, 1)) -> None:
         self.config = config
-        self._queue = EndpointQueue(endpoints, shares=shares)
+        self._queue = EndpointQueue(endpoints, seat=seat)
 
     @abstractmethod
     async def ask(self, endpoint: int, request: ChatRequest) -> ChatAnswer:

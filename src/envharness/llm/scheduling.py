@@ -23,14 +23,18 @@ class EndpointState:
     """The server asked for peace until then."""
 
     @classmethod
-    def of(cls, endpoint: Endpoint, *, shares: int = 1) -> EndpointState:
-        """Return the state of an idle endpoint whose limits are shared by so many processes."""
+    def of(cls, endpoint: Endpoint, *, places: int | None = None) -> EndpointState:
+        """Return the state of an idle endpoint, of which `places` calls at once are ours; None is all of them.
+
+        Of what it allows a minute we have the same part as of its places, and one call at least.
+        """
+        places = endpoint.concurrency if places is None else places
 
         def window(limit: int | None) -> SlidingWindow | None:
-            return None if limit is None else SlidingWindow(max(limit / shares, 1.0))
+            return None if limit is None else SlidingWindow(max(limit * places / endpoint.concurrency, 1.0))
 
         return cls(
-            concurrency=max(endpoint.concurrency // shares, 1),
+            concurrency=places,
             requests=window(endpoint.requests_per_minute),
             tokens=window(endpoint.tokens_per_minute),
         )

@@ -15,7 +15,7 @@ from envharness.core.policy import Decision, Turn
 from envharness.core.seeding import derive_seed
 from envharness.core.types import ToolSchema
 from envharness.llm.chat import ChatAnswer, ChatClient, ChatRequest
-from envharness.llm.config import ModelConfig
+from envharness.llm.config import Endpoint, ModelConfig, endpoints_of
 from envharness.llm.make import client_for, require_usable
 from envharness.llm.tokens import text_tokens
 from envharness.policies.formats import FormatName, make_format
@@ -80,6 +80,14 @@ class LanguageModelPolicy:
         model = _options(dict(options)).model
         asked = model.record_from or model
         return asked.sampling.temperature == 0
+
+    @classmethod
+    def waits_for(cls, options: Mapping[str, JsonValue]) -> tuple[Endpoint, ...]:
+        """Return the endpoints whose answers an episode waits for; none where its model is no other process.
+
+        Raises ConfigError for a wrong option.
+        """
+        return endpoints_of(_options(dict(options)).model)
 
     async def act(self, turn: Turn) -> Decision:
         """Ask the model. Raises a ProviderError where it gives no answer at all."""

@@ -15,6 +15,7 @@ from envharness.core.errors import (
 )
 from envharness.core.messages import one_line
 from envharness.core.trace import Episode, InvalidCause, Outcome
+from envharness.rollouts.job import RolloutJob
 
 _DETAIL_LENGTH = 500
 
@@ -78,3 +79,15 @@ def after(former: Episode | None, episode: Episode) -> Episode:
     if former is None:
         return episode
     return episode.model_copy(update={"wasted": episode.wasted + former.usage + former.wasted})
+
+
+def lost(job: RolloutJob, cause: InvalidCause, detail: str, *, attempt: int, worker: str) -> Episode:
+    """Return the episode of which nothing but its end is known."""
+    return Episode(
+        task=job.task,
+        index=job.index,
+        seed=job.policy_seed,
+        outcome=Outcome(kind="invalid", reason=cause, detail=detail),
+        attempt=attempt,
+        worker=worker,
+    )

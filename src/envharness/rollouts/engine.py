@@ -10,6 +10,7 @@ from typing import Literal, Self
 from envharness.core.trace import Episode
 from envharness.rollouts.interrupts import StopRequest
 from envharness.rollouts.job import RolloutJob
+from envharness.rollouts.sizing import Count
 from envharness.rollouts.snapshots.snapshots import SnapshotMode
 
 Backend = Literal["inline", "pool"]
@@ -108,21 +109,23 @@ class Engine(ABC):
 def make_engine(
     backend: Backend = "inline",
     *,
-    workers: int | None = None,
+    workers: Count | None = "auto",
     retries: int = RETRIES,
     unsafe_hooks: bool = False,
-    episodes_per_worker: int = 1,
+    episodes_per_worker: Count = "auto",
     snapshots: SnapshotMode = "auto",
 ) -> Engine:
-    """Make an engine. `inline` plays in this process, one episode at a time; `pool` in `workers` processes.
+    """Make an engine. `inline` plays in this process, one episode at a time; `pool` in up to `workers` processes.
 
-    `workers` None is one for each processor. `episodes_per_worker` above 1 lets policies wait at the same time, while
-    the environments of a worker still take turns on one thread. `unsafe_hooks` runs Contract hooks unconfined.
-    `snapshots` says when rollouts are forked from one staged start: `auto` where that has proved to pay, `always` where
-    it can be done, or `never`. The episodes are the same.
+    `auto` fits the pool to the work: as many workers as there are cores to use, each with one episode of a policy that
+    computes, or with its part of what the endpoints take of a policy that waits for a model, bounded by memory and
+    descriptors. Numbers hold as they are; None is `auto`. The environments of one worker take turns on one thread.
+    `unsafe_hooks` runs Contract hooks unconfined. `snapshots` says when rollouts are forked from one staged start:
+    `auto` where that has proved to pay, `always` where it can be done, or `never`. The episodes are the same.
     """
-    if retries < 0 or (workers is not None and workers < 1) or episodes_per_worker < 1:
-        raise ValueError("retries must be at least 0, workers and episodes_per_worker at least 1")
+    workers = "auto" if workers is None else workers
+    if retries < 0 or any(count != "auto" and count < 1 for count in (workers, episodes_per_worker)):
+        raise ValueError("retries must be at least 0, workers and episodes_per_worker at least 1, or 'auto'")
     if backend == "inline":
         from envharness.rollouts.backends.inline import InlineEngine
 

@@ -68,10 +68,20 @@ async def play_to_json(
     worker: str,
     unsafe_hooks: bool,
     snapshots: Snapshots | None = None,
+    when_built: Callable[[ActionableEnv], None] | None = None,
 ) -> bytes:
-    """Like `play`; returns the episode as JSON that reads back as one."""
+    """Like `play`; returns the episode as JSON that reads back as one.
+
+    `when_built` is called with the stack once it is built, on the environment's thread.
+    """
     notes: list[str] = []
-    build = job.stack.build if snapshots is None else lambda: snapshots.build(job.stack, notes.append)
+
+    def build() -> ActionableEnv:
+        env = job.stack.build() if snapshots is None else snapshots.build(job.stack, notes.append)
+        if when_built is not None:
+            when_built(env)
+        return env
+
     session = Session(build, owns=True, record_states=job.record_states, unsafe_hooks=unsafe_hooks)
     performance = _Performance(
         session=session,

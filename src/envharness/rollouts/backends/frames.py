@@ -14,13 +14,15 @@ JOB = b"J"
 """Driver: play this job (payload: its JSON)."""
 RESULT = b"R"
 """Worker: the episode (payload: its JSON)."""
+BUILT = b"B"
+"""Worker: the stack of this job is built (payload: JSON list of its environments' ids that share a backend)."""
 RETIRING = b"T"
 """Worker: give me no more jobs; I have played enough."""
 STUCK = b"S"
 """Worker: an environment call hangs in me; end me."""
 
 _HEADER = struct.Struct("!cQIQ")
-_KINDS = frozenset({READY, JOB, RESULT, RETIRING, STUCK})
+_KINDS = frozenset({READY, JOB, RESULT, BUILT, RETIRING, STUCK})
 MAX_PAYLOAD = 1 << 30
 
 

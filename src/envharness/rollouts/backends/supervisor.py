@@ -5,80 +5,82 @@ from __future__ import annotations
 import selectors
 import socket
 import threading
-from collections import deque
-from collections.abc import Callable
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import Literal
+from typing import Literal, cast
 
-from pydantic import ValidationError
+import orjson
 
 from envharness.core.errors import MachineryError
-from envharness.core.messages import one_line
-from envharness.core.trace import Episode, InvalidCause, Outcome
-from envharness.rollouts.backends.frames import JOB, READY, RESULT, STUCK, Frame
+from envharness.core.trace import Episode, InvalidCause
+from envharness.rollouts.backends.frames import BUILT, JOB, READY, RESULT, STUCK, Frame
+from envharness.rollouts.backends.lanes import Lanes, Seats, SharedBackends
+from envharness.rollouts.backends.memory import LOOK_SECONDS, MemoryWatch
 from envharness.rollouts.backends.worker_process import Ticket, WorkerProcess, WorkerSettings
-from envharness.rollouts.blame import after, worth_another_try
-from envharness.rollouts.job import RolloutJob
+from envharness.rollouts.blame import lost
+from envharness.rollouts.demand import Demand, EnvironmentKind
+from envharness.rollouts.machine import resident_memory
+from envharness.rollouts.sizing import Count, Machine
 
 MAX_FAILED_STARTS = 3
 """Workers in a row that end before they are ready; then starting more is no use."""
+MAX_UNTAKEN = 64
+MAX_UNTAKEN_BYTES = 1 << 27
+"""Results that may wait to be taken before nothing more is begun; as many as are played at once, if that is more."""
 LONGEST_SLEEP = 3600.0
 """Seconds after which it looks around in any case; the kernel takes no timeout of many days."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A job with its episode."""
+    """A ticket that was played, or whose worker was lost on the way."""
 
-    generation: int
-    job: RolloutJob
-    episode: Episode
+    ticket: Ticket
+    played: bytes | Episode
+    """The episode's JSON as the worker sent it; an episode where there is nothing but how it was lost."""
+    worker: str
 
 
 @dataclass(frozen=True)
 class Withdrawn:
-    """Jobs that were taken back before they were begun."""
+    """A job of that generation that was taken back before it was begun."""
 
     generation: int
-    jobs: int
 
 
-Order = Ticket | Literal["withdraw", "cancel", "close"]
+Order = Ticket | Literal["withdraw", "cancel", "close", "taken"]
 
 
 class Supervisor:
-    """Owns the workers. Other threads talk to it by `submit`, `withdraw`, `cancel` and `close`; `finished` hears it.
+    """Owns the workers. Other threads `submit`, `withdraw`, `cancel`, `close`, and `take` what comes back.
 
-    Workers are its children: the kernel ends them when this thread ends, so it lasts as long as the engine.
+    Workers are its children: the kernel ends them when this thread ends, so it lasts as long as the engine. It begins
+    nothing while more results wait to be taken than `MAX_UNTAKEN` and the episodes at once, or more bytes of them.
     """
 
-    def __init__(
-        self,
-        settings: WorkerSettings,
-        *,
-        workers: int,
-        episodes_per_worker: int,
-        retries: int,
-        finished: Callable[[Finished | Withdrawn], None],
-    ) -> None:
+    def __init__(self, settings: WorkerSettings, *, episodes_per_worker: Count, machine: Machine) -> None:
         self.fault: str | None = None
         """Why it gave up; None while all is well."""
+        self.seats = Seats(settings.seats, episodes_per_worker=episodes_per_worker, machine=machine)
+        """How many episodes of which kind each worker plays at once."""
         self._settings = settings
-        self._max_workers = workers
-        self._episodes_per_worker = episodes_per_worker
-        self._retries = retries
-        self._finished = finished
+        # A number of episodes that was set by hand holds, whatever the memory.
+        self._memory = MemoryWatch(settings.max_memory_bytes) if episodes_per_worker == "auto" else None
         self._orders: SimpleQueue[Order] = SimpleQueue()
+        self._played: SimpleQueue[Finished | Withdrawn] = SimpleQueue()
+        self._bytes_played = self._bytes_taken = 0
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._wake_reader.setblocking(False)
         self._wake_writer.setblocking(False)
-        self._waiting: deque[Ticket] = deque()
+        self._waiting = Lanes()
+        self._shared = SharedBackends()
         self._workers: list[WorkerProcess] = []
         self._started = 0
         self._failed_starts = 0
+        self._held_back = False
         self._closing = False
         self._withdrawing = False
         self._thread: threading.Thread | None = None
@@ -95,8 +97,17 @@ class Supervisor:
         self._order(ticket)
 
     def withdraw(self) -> None:
-        """Take back what no worker plays, now and as it comes back for another attempt, until the next `submit`."""
+        """Give back what no worker plays, now and as it comes back from one, until the next `submit`."""
         self._order("withdraw")
+
+    def take(self, timeout: float) -> Finished | Withdrawn:
+        """Take what was played or given back, in order. Raises Empty where there is nothing for so many seconds."""
+        finished = self._played.get(timeout=timeout)
+        if isinstance(finished, Finished) and isinstance(finished.played, bytes):
+            self._bytes_taken += len(finished.played)
+        if self._held_back:
+            self._order("taken")
+        return finished
 
     def cancel(self) -> None:
         """Drop all tickets."""
@@ -144,49 +155,101 @@ class Supervisor:
                 return
             if isinstance(order, Ticket):
                 self._withdrawing = False
-                self._waiting.append(order)
-                continue
-            if order == "withdraw":
+                self._queue(order)
+            elif order == "withdraw":
                 self._withdrawing = True
-                self._take_back()
-                continue
-            self._waiting.clear()
-            for worker in list(self._workers):
-                if worker.tickets:
-                    worker.tickets.clear()
-                    worker.ask_to_stop()
-                elif order == "close" and worker.state != "stopping":
-                    self._end(worker)
+            elif order != "taken":
+                self._drop_all(closing=order == "close")
 
-    def _take_back(self) -> None:
-        """Give back what waits, where it was asked for."""
-        if self._withdrawing:
-            while self._waiting:
-                self._finished(Withdrawn(self._waiting.popleft().generation, 1))
+    def _queue(self, ticket: Ticket) -> None:
+        if ticket.attempt == 1:
+            self._waiting.append(ticket)
+        else:
+            self._waiting.put_back([ticket])
+
+    def _drop_all(self, *, closing: bool) -> None:
+        self._waiting.clear()
+        for worker in list(self._workers):
+            if worker.tickets:
+                worker.dropped = self._take_back(worker, dropped=True)
+                worker.ask_to_stop()
+            elif closing and worker.state != "stopping":
+                self._end(worker)
 
     def _hand_out(self) -> None:
         """Give waiting tickets to free workers, and start workers while there is more work than room."""
-        self._take_back()
-        for worker in self._workers:
-            while self._waiting and worker.state == "ready" and len(worker.tickets) < self._episodes_per_worker:
-                self._give(worker, self._waiting.popleft())
-        if self.fault is not None or self._closing:
+        if self._withdrawing:
+            for ticket in self._waiting.take_all():
+                self._played.put(Withdrawn(ticket.generation))
+        self._held_back = True  # said first, so that whoever takes the last result meanwhile wakes this thread
+        if self._is_held_back():
             return
-        alive = [worker for worker in self._workers if worker.state != "stopping"]
-        coming = sum(self._episodes_per_worker for worker in alive if worker.state == "starting")
-        missing = len(self._waiting) - coming
-        for _ in range(min(-(-missing // self._episodes_per_worker), self._max_workers - len(alive))):
-            self._start()
+        self._held_back = False
+        if not self._waiting:
+            return
+        if self._memory is not None:
+            self._memory.look(self._workers)
+        self._waiting.hand_out(self._give)
+        left: Counter[Demand] = Counter()
+        for (demand, kinds), number in self._waiting.waiting():
+            # Another worker is no use to those that wait for their turn at a shared backend.
+            left[demand] += min(number, self._shared.free(kinds)) if self._shared.any_shared(kinds) else number
+        if self.fault is None and not self._closing:
+            taken = {worker.seat for worker in self._workers if worker.state != "stopping"}
+            for seat in range(self.seats.wanted(left)):
+                if seat not in taken:
+                    self._start(seat)
 
-    def _give(self, worker: WorkerProcess, ticket: Ticket) -> None:
+    def _is_held_back(self) -> bool:
+        """Whether results pile up, so that nothing more should be begun before some are taken."""
+        playing = sum(worker.playing for worker in self._workers)
+        return (
+            self._played.qsize() > max(MAX_UNTAKEN, playing)
+            or self._bytes_played - self._bytes_taken > MAX_UNTAKEN_BYTES
+        )
+
+    def _free_worker(self, demand: Demand, kinds: frozenset[EnvironmentKind]) -> WorkerProcess | None:
+        """Return the least busy worker that may take a ticket of this kind now."""
+        if not self._shared.free(kinds):
+            return None
+        free = [
+            worker
+            for worker in self._workers
+            if worker.state == "ready"
+            and self.seats.has_room(worker.seat, demand)
+            and (self._memory is None or self._memory.has_room(worker))
+        ]
+        return min(free, key=lambda worker: worker.playing, default=None)
+
+    def _give(self, ticket: Ticket) -> bool:
+        """Give a ticket to a worker; False where none may take it now."""
+        worker = self._free_worker(ticket.demand, ticket.kinds)
+        if worker is None:
+            return False
         ticket.deadline = monotonic() + ticket.job.limits.episode_seconds + self._settings.grace_seconds
         worker.tickets[ticket.number] = ticket
+        worker.most_at_once = max(worker.most_at_once, worker.playing)
+        self.seats.take(worker.seat, ticket.demand)
+        self._shared.take(ticket.kinds, ticket.number)
+        if self._memory is not None:
+            self._memory.begun()
         worker.send(Frame(JOB, ticket.number, ticket.attempt, ticket.job.model_dump_json().encode()))
         self._watch(worker)
+        return True
 
-    def _start(self) -> None:
+    def _take_back(self, worker: WorkerProcess, *, dropped: bool = False) -> list[Ticket]:
+        """Take all tickets from a worker. Those `dropped` keep what is theirs until it ends, for it plays on."""
+        tickets = list(worker.tickets.values())
+        worker.tickets.clear()
+        for ticket in tickets:
+            self.seats.give_back(worker.seat, ticket.demand)
+            if not dropped:
+                self._shared.give_back(ticket.number)
+        return tickets
+
+    def _start(self, seat: int) -> None:
         self._started += 1
-        worker = WorkerProcess(f"worker-{self._started}", self._settings)
+        worker = WorkerProcess(f"worker-{self._started}", self._settings, seat=seat)
         self._workers.append(worker)
         self._selector.register(worker.channel, selectors.EVENT_READ, lambda: self._serve(worker))
         self._selector.register(worker.output, selectors.EVENT_READ, lambda: self._listen(worker))
@@ -212,8 +275,8 @@ class Supervisor:
                 return
             for frame in frames:
                 self._hear(worker, frame)
-        except (MachineryError, ValidationError) as error:
-            self._lost(worker, f"it sent what is no episode: {one_line(error)}; ")
+        except MachineryError as error:
+            self._lost(worker, f"it sent what is no episode: {error}; ")
 
     def _hear(self, worker: WorkerProcess, frame: Frame) -> None:
         if frame.kind == READY:
@@ -221,14 +284,15 @@ class Supervisor:
             if worker.state == "starting":
                 worker.state = "ready"
                 worker.deadline = float("inf")
+                worker.base_bytes = resident_memory(worker.pid) or 0
+        elif frame.kind == BUILT:
+            if (ticket := worker.tickets.get(frame.ticket)) is not None:
+                self._shared.learn(ticket.kinds, shared_in(frame))
         elif frame.kind == RESULT:
-            episode = Episode.model_validate_json(frame.payload)
-            ticket = worker.tickets.pop(frame.ticket, None)
-            if ticket is not None:
-                self._settle(ticket, episode)
+            self._take_result(worker, frame)
         elif frame.kind == STUCK:
             # Its other episodes wait for the same thread. They are begun anew, and it was not their attempt.
-            self._waiting.extendleft(worker.tickets.values())
+            self._waiting.put_back(self._take_back(worker))
             self._end(worker)
         else:
             worker.state = "stopping"
@@ -236,26 +300,28 @@ class Supervisor:
         if worker.state == "stopping" and worker.deadline == float("inf") and not worker.tickets:
             worker.ask_to_stop()
 
-    def _settle(self, ticket: Ticket, episode: Episode) -> None:
-        """Hand an episode out, or queue its job for another attempt."""
-        episode = after(ticket.former, episode)
-        if worth_another_try(episode) and ticket.attempt <= self._retries and not self._withdrawing:
-            ticket.attempt += 1
-            ticket.former = episode
-            self._waiting.appendleft(ticket)
-        else:
-            self._finished(Finished(ticket.generation, ticket.job, episode))
+    def _take_result(self, worker: WorkerProcess, frame: Frame) -> None:
+        ticket = worker.tickets.pop(frame.ticket, None)
+        if ticket is not None:
+            self.seats.give_back(worker.seat, ticket.demand)
+            self._shared.give_back(ticket.number)
+            self._bytes_played += len(frame.payload)
+            self._played.put(Finished(ticket, frame.payload, worker.name))
+
+    def _put_lost(self, ticket: Ticket, worker: WorkerProcess, cause: InvalidCause, detail: str) -> None:
+        episode = lost(ticket.job, cause, detail, attempt=ticket.attempt, worker=worker.name)
+        self._played.put(Finished(ticket, episode, worker.name))
 
     def _lost(self, worker: WorkerProcess, why: str = "") -> None:
         """A worker ended by itself, or talks nonsense."""
+        tickets = self._take_back(worker)
         how = self._end(worker)
         if worker.state == "starting":
             self._failed_starts += 1
             if self._failed_starts >= MAX_FAILED_STARTS:
                 self.fault = f"worker processes cannot be started: {how}"
-        for ticket in worker.tickets.values():
-            detail = f"the worker ended in mid-episode: {why}{how}"
-            self._settle(ticket, _invalid(ticket, worker, "worker_died", detail))
+        for ticket in tickets:
+            self._put_lost(ticket, worker, "worker_died", f"the worker ended in mid-episode: {why}{how}")
 
     def _end_the_late(self) -> None:
         now = monotonic()
@@ -263,41 +329,39 @@ class Supervisor:
             late = [ticket for ticket in worker.tickets.values() if ticket.deadline <= now]
             if not late and worker.deadline > now:
                 continue
-            starting = worker.state == "starting"
-            if starting:
+            if worker.state == "starting":
                 self._lost(worker)
                 continue
+            tickets = self._take_back(worker)
             self._end(worker)
-            for ticket in worker.tickets.values():
-                if ticket in late:
-                    seconds = ticket.job.limits.episode_seconds
-                    detail = f"the episode did not end within {seconds:g} s, nor shortly after; its worker was ended"
-                    self._settle(ticket, _invalid(ticket, worker, "time_limit", detail))
-                else:
-                    self._waiting.appendleft(ticket)
+            self._waiting.put_back(ticket for ticket in tickets if ticket not in late)
+            for ticket in late:
+                seconds = ticket.job.limits.episode_seconds
+                detail = f"the episode did not end within {seconds:g} s, nor shortly after; its worker was ended"
+                self._put_lost(ticket, worker, "time_limit", detail)
 
     def _end(self, worker: WorkerProcess) -> str:
         self._workers.remove(worker)
         for stream in (worker.channel, worker.output):
             if stream.fileno() in self._selector.get_map():
                 self._selector.unregister(stream)
+        for ticket in worker.dropped:
+            self._shared.give_back(ticket.number)
         return worker.end()
 
     def _seconds_to_next_deadline(self) -> float | None:
         deadlines = [worker.deadline for worker in self._workers]
         deadlines += [ticket.deadline for worker in self._workers for ticket in worker.tickets.values()]
+        if self._memory is not None and self._waiting and not self._held_back:
+            deadlines.append(monotonic() + LOOK_SECONDS)
         nearest = min(deadlines, default=float("inf"))
         return None if nearest == float("inf") else min(max(nearest - monotonic(), 0.0), LONGEST_SLEEP)
 
 
-def _invalid(ticket: Ticket, worker: WorkerProcess, cause: InvalidCause, detail: str) -> Episode:
-    """Return the episode of which nothing but its end is known."""
-    job = ticket.job
-    return Episode(
-        task=job.task,
-        index=job.index,
-        seed=job.policy_seed,
-        outcome=Outcome(kind="invalid", reason=cause, detail=detail),
-        attempt=ticket.attempt,
-        worker=worker.name,
-    )
+def shared_in(frame: Frame) -> list[str]:
+    """Return the environments that a worker names. Raises MachineryError where it names none."""
+    try:
+        names: object = orjson.loads(frame.payload)
+    except orjson.JSONDecodeError as error:
+        raise MachineryError(f"not JSON: {error}") from error
+    return [str(name) for name in cast("list[object]", names)] if isinstance(names, list) else []

@@ -12,16 +12,21 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 
+import orjson
 from pydantic import BaseModel, ConfigDict
 
+from envharness.core.env import ActionableEnv
 from envharness.core.processes import descendants, end_process
 from envharness.core.registry import Kind, names, register
-from envharness.llm.share import set_processes
-from envharness.rollouts.backends.frames import READY, RESULT, RETIRING, STUCK, Frame, FrameReader
+from envharness.llm.share import take_seat
+from envharness.rollouts.backends.frames import BUILT, READY, RESULT, RETIRING, STUCK, Frame, FrameReader
+from envharness.rollouts.demand import EnvironmentKind, kinds_of, shared_backends
 from envharness.rollouts.environment_thread import EnvironmentThread
 from envharness.rollouts.episode import play_to_json
 from envharness.rollouts.job import RolloutJob
+from envharness.rollouts.machine import raise_files
 from envharness.rollouts.snapshots.snapshots import SnapshotMode, Snapshots
 
 _PR_SET_PDEATHSIG = 1
@@ -45,8 +50,9 @@ class WorkerOrders(BaseModel):
     """Retire once the resident memory has been larger."""
     grace_seconds: float
     """What the end of an episode may take beyond its limit before the process ends itself."""
-    workers: int = 1
-    """How many there may be: they share the limits of a model's endpoints."""
+    seat: int = 0
+    """Which of `seats` this worker has: they share the limits of a model's endpoints."""
+    seats: int = 1
     registered: dict[Kind, dict[str, str]]
     """Ids that the driver knows, with what they stand for."""
     snapshots: SnapshotMode = "auto"
@@ -58,7 +64,8 @@ def main(orders_json: str) -> None:
     orders = WorkerOrders.model_validate_json(orders_json)
     _die_with(orders.driver)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle
-    set_processes(orders.workers)
+    take_seat(orders.seat, orders.seats)
+    raise_files()
     for kind, targets in orders.registered.items():
         for name in targets.keys() - set(names(kind)):
             register(kind, name, targets[name])
@@ -80,6 +87,7 @@ class _Worker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
         self._played = 0
+        self._told: set[frozenset[EnvironmentKind]] = set()
 
     async def serve(self) -> None:
         loop = asyncio.get_running_loop()
@@ -118,6 +126,7 @@ class _Worker:
             worker=self._orders.name,
             unsafe_hooks=self._orders.unsafe_hooks,
             snapshots=self._snapshots,
+            when_built=self._teller(frame, job),
         )
         if len(self._tasks) == 1:
             faulthandler.cancel_dump_traceback_later()
@@ -128,6 +137,20 @@ class _Worker:
         elif self._played >= self._orders.max_episodes or _peak_memory() > self._orders.max_memory_bytes:
             messages += Frame(RETIRING).encode()
         self._channel.sendall(messages)
+
+    def _teller(self, frame: Frame, job: RolloutJob) -> Callable[[ActionableEnv], None] | None:
+        """Return what tells the driver which environments of a new kind share a backend; None where it knows."""
+        kinds = kinds_of(job)
+        if kinds in self._told:
+            return None
+        loop = asyncio.get_running_loop()
+
+        def tell(env: ActionableEnv) -> None:
+            message = Frame(BUILT, frame.ticket, frame.attempt, orjson.dumps(shared_backends(env))).encode()
+            self._told.add(kinds)
+            loop.call_soon_threadsafe(self._channel.sendall, message)
+
+        return tell
 
 
 def _received(channel: socket.socket) -> bytes:

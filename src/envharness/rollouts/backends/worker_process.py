@@ -19,6 +19,7 @@ from envharness.core.registry import Kind, names, target
 from envharness.core.trace import Episode
 from envharness.rollouts.backends.frames import Frame, FrameReader
 from envharness.rollouts.backends.worker import WorkerOrders
+from envharness.rollouts.demand import COMPUTES, Demand, EnvironmentKind
 from envharness.rollouts.job import RolloutJob
 from envharness.rollouts.snapshots.snapshots import SnapshotMode
 
@@ -42,6 +43,9 @@ class Ticket:
     number: int
     job: RolloutJob
     generation: int
+    demand: Demand = COMPUTES
+    kinds: frozenset[EnvironmentKind] = frozenset()
+    """Of the environments that it needs."""
     attempt: int = 1
     former: Episode | None = None
     """How the attempt before ended."""
@@ -57,7 +61,8 @@ class WorkerSettings:
     max_episodes: int
     max_memory_bytes: int
     grace_seconds: float
-    workers: int = 1
+    seats: int = 1
+    """How many workers there may be at a time."""
     registered: dict[Kind, dict[str, str]] = field(default_factory=dict[Kind, dict[str, str]])
     snapshots: SnapshotMode = "auto"
 
@@ -65,12 +70,20 @@ class WorkerSettings:
 class WorkerProcess:
     """A worker as the driver sees it. `state` goes from starting to ready to stopping."""
 
-    def __init__(self, name: str, settings: WorkerSettings) -> None:
+    def __init__(self, name: str, settings: WorkerSettings, *, seat: int = 0) -> None:
         self.name = name
+        self.seat = seat
+        """Its number among those that may run at a time; whoever takes its place has it next."""
         self.state: Literal["starting", "ready", "stopping"] = "starting"
         self.deadline = monotonic() + START_SECONDS
         """When it is ended for taking too long to start or to stop."""
         self.tickets: dict[int, Ticket] = {}
+        self.dropped: list[Ticket] = []
+        """What it may still play although nobody waits for it."""
+        self.base_bytes = 0
+        """What it took of the memory before it played; 0 while that is not known."""
+        self.most_at_once = 0
+        """The most episodes it has played at once."""
         self._label = current_label().new_part()
         self.channel, theirs = socket.socketpair()
         self.channel.setblocking(False)
@@ -82,7 +95,8 @@ class WorkerProcess:
             max_episodes=settings.max_episodes,
             max_memory_bytes=settings.max_memory_bytes,
             grace_seconds=settings.grace_seconds,
-            workers=settings.workers,
+            seat=seat,
+            seats=settings.seats,
             registered=settings.registered,
             snapshots=settings.snapshots,
         )
@@ -108,6 +122,16 @@ class WorkerProcess:
         self._words = b""
         self._outgoing = bytearray()
         self._reader = FrameReader()
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid
+
+    @property
+    def playing(self) -> int:
+        """How many episodes it plays."""
+        return len(self.tickets)
 
     @property
     def has_unsent(self) -> bool:
