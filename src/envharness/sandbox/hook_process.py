@@ -7,7 +7,6 @@ import os
 import socket
 import sys
 from collections.abc import Callable
-from time import monotonic
 from typing import Any
 
 import orjson
@@ -32,10 +31,9 @@ from envharness.sandbox.protocol import (
     MODIFY_TRANSITION,
     READY_ID,
     RESTART,
-    SPIN_SECONDS,
+    Spin,
     pack_frame,
     parse_header,
-    yield_processor,
 )
 from envharness.sandbox.state_view import EnvState, HookMemory
 
@@ -173,9 +171,11 @@ def serve(descriptor: int, *, frame_bytes: int, guard: Guard | None, limits: tup
         return
     server = HookServer(frame_bytes)
     inbox = bytearray()
-    while (frame := _next_frame(channel, inbox, frame_bytes)) is not None:
+    spin = False  # the source comes when a session wants this process, which may be much later
+    while (frame := _next_frame(channel, inbox, frame_bytes, spin=spin)) is not None:
         request_id, body, state = frame
         channel.sendall(pack_frame(request_id, server.answer(body, state)))
+        spin = True
 
 
 class _Nowhere(io.TextIOBase):
@@ -185,9 +185,11 @@ class _Nowhere(io.TextIOBase):
         return len(text)
 
 
-def _next_frame(channel: socket.socket, inbox: bytearray, frame_bytes: int) -> tuple[int, bytes, bytes] | None:
+def _next_frame(
+    channel: socket.socket, inbox: bytearray, frame_bytes: int, *, spin: bool
+) -> tuple[int, bytes, bytes] | None:
     """The next request as (id, body, state), or None at the end of the session."""
-    if not _receive(channel, inbox, HEADER.size, spin=True):
+    if not _receive(channel, inbox, HEADER.size, spin=spin):
         return None
     header = parse_header(inbox[: HEADER.size], frame_bytes)
     end = HEADER.size + header.length
@@ -201,13 +203,13 @@ def _next_frame(channel: socket.socket, inbox: bytearray, frame_bytes: int) -> t
 
 def _receive(channel: socket.socket, inbox: bytearray, wanted: int, *, spin: bool) -> bool:
     """Fill `inbox` up to at least `wanted` bytes; False at end of file."""
-    give_up = monotonic() + SPIN_SECONDS if spin else 0.0
+    spinning = Spin() if spin else None
     while len(inbox) < wanted:
         try:
-            chunk = channel.recv(65536, socket.MSG_DONTWAIT if spin else 0)
+            chunk = channel.recv(65536, 0 if spinning is None else socket.MSG_DONTWAIT)
         except BlockingIOError:
-            yield_processor()
-            spin = monotonic() < give_up
+            if spinning is not None and not spinning.again():
+                spinning = None
             continue
         except ConnectionResetError:
             return False
