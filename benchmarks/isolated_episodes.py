@@ -1,7 +1,7 @@
 """Whole isolated episodes per second: our pool against one fresh interpreter for every episode.
 
-The episode is the same on both sides: Toy24 under a Contract whose hook runs after each of ten turns, a scripted policy,
-the verifier asked at the end, the whole trace handed back as JSON and read.
+The episode is the same on both sides: Toy24 under a Contract whose hook runs after each of ten turns, a scripted
+policy, the verifier asked at the end, the whole trace handed back as JSON and read.
 
 * **Pool**: `make_engine("pool", workers=2)`, as a run uses it. A worker lives on, and so does its zygote; the hooks of
   each episode get a process of their own, forked and confined for this episode.
@@ -160,8 +160,10 @@ def _cost(work: Callable[[], None]) -> _Cost:
 
 
 def _adopt_orphans() -> None:
-    """Become the parent of whatever our children leave behind: a worker that is ended takes its zygote with it, and
-    what the zygote and its hook processes used would be in nobody's account.
+    """Become the parent of whatever our children leave behind.
+
+    A worker that is ended leaves its zygote to end by itself, and what that and its hook processes used would be in
+    nobody's account.
     """
     if ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError("cannot become a subreaper, so the CPU time of hook processes cannot be measured")

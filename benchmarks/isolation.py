@@ -9,6 +9,8 @@ from os import getloadavg
 from statistics import median
 from time import perf_counter, sleep
 
+from pydantic import JsonValue
+
 from benchmarks import Figure, at_least, at_most
 from benchmarks.isolated_episodes import measure_episodes
 from envharness.core.types import Action, EnvResponse, JsonDict, Observation
@@ -99,7 +101,8 @@ def _call_seconds(session: HookSession, state_bytes: int, times: int, pause: flo
     """Median seconds of a hook call whose state, of about `state_bytes`, changes each time."""
     taken: list[float] = []
     for number in range(times):
-        state: JsonDict = {"number": number, "text": "x" * (state_bytes // 2), "rows": [1] * (state_bytes // 4)}
+        rows: list[JsonValue] = [1] * (state_bytes // 4)
+        state: JsonDict = {"number": number, "text": "x" * (state_bytes // 2), "rows": rows}
         if pause:
             sleep(pause)
         begin = perf_counter()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
@@ -18,6 +19,7 @@ from envharness.core.errors import ConfigChangedError, StoreError
 from envharness.core.messages import one_line
 from envharness.core.trace import Episode
 from envharness.core.types import JsonDict
+from envharness.core.usage import Usage
 from envharness.store.content import episode_content, record_content
 from envharness.store.lock import RunLock
 from envharness.store.schema import DATABASE_FILE, open_for_reading, open_for_writing, store_errors, sync_commits
@@ -27,6 +29,24 @@ LIVE = "live/"
 
 CHEAP_SECONDS = 0.1
 """An episode that took less, without a model call, is made anew sooner than many waits for the disk take."""
+
+
+_PLACES = ", ".join("?" * 12)
+
+
+@dataclass(frozen=True)
+class EpisodeNote:
+    """What is known of an episode without decoding it."""
+
+    key: str
+    phase: str
+    task: str
+    index: int
+    outcome: str
+    """success, failure or invalid."""
+    reason: str
+    steps: int
+    seconds: float
 
 
 class RunStore:
@@ -127,9 +147,10 @@ class RunStore:
                     return
                 former = self._decode(key, found[2])
                 wasted = episode.wasted + former.usage + former.wasted
-                body = _packed(key, episode.model_copy(update={"wasted": wasted}))
-            row = (key, phase, episode.task, episode.index, final, self._session, body)
-            self._connection.execute("INSERT OR REPLACE INTO episodes VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+                episode = episode.model_copy(update={"wasted": wasted})
+                body = _packed(key, episode)
+            row = (key, phase, episode.task, episode.index, final, self._session, *_numbers(episode), body)
+            self._connection.execute(f"INSERT OR REPLACE INTO episodes VALUES ({_PLACES})", row)  # noqa: S608  constant
 
     def get_episode(self, key: str) -> Episode | None:
         """Return the episode of a completed rollout, or None where there is none.
@@ -144,18 +165,60 @@ class RunStore:
         return None if row is None else self._decode(key, row[0])
 
     def episodes(self, *, task: str | None = None, phase: str | None = None) -> Iterator[tuple[str, str, Episode]]:
-        """Yield (key, phase, episode), ordered by phase, task, index and key; all of them, invalid ones included."""
-        for key, found_phase, body in self._episode_rows(task, phase):
+        """Yield (key, phase, episode), ordered by phase, task, index and key; all of them, invalid ones included.
+
+        One at a time is in memory, and the caller may write while it iterates.
+        """
+        for key, found_phase, body in self._bodies(task, phase):
             yield key, found_phase, self._decode(key, body)
 
-    def _episode_rows(self, task: str | None = None, phase: str | None = None) -> list[tuple[str, str, bytes]]:
+    def episode_keys(self, *, task: str | None = None, prefix: str = "") -> list[str]:
+        """Return the keys of all episodes that begin with `prefix`, ordered by phase, task, index and key."""
+        return [key for key, _ in self._keys(task, None) if key.startswith(prefix)]
+
+    def episode_notes(self, keys: Sequence[str]) -> list[EpisodeNote]:
+        """Return what is noted beside the bodies of these episodes, in this order, without those that are not there."""
+        found: list[EpisodeNote] = []
         with store_errors(self._path):
-            # Fetched whole, so that the caller may write while it iterates; the bodies are compressed.
-            return self._connection.execute(
-                "SELECT key, phase, body FROM episodes WHERE (:task IS NULL OR task = :task) "
-                "AND (:phase IS NULL OR phase = :phase) ORDER BY phase, task, position, key",
-                {"task": task, "phase": phase},
+            for key in keys:
+                row = self._connection.execute(
+                    "SELECT key, phase, task, position, outcome, reason, steps, seconds FROM episodes WHERE key = ?",
+                    (key,),
+                ).fetchone()
+                if row is not None:
+                    found.append(EpisodeNote(*row))
+        return found
+
+    def usages(self) -> Iterator[tuple[str, Usage]]:
+        """Yield (task, usage) for each episode that called a model, attempts that came to nothing included.
+
+        Ordered by task. No episode is decoded for it.
+        """
+        with store_errors(self._path):
+            rows: list[tuple[str, str]] = self._connection.execute(
+                "SELECT task, usage FROM episodes WHERE usage <> '' ORDER BY task, usage"
             ).fetchall()
+        for task, text in rows:
+            try:
+                yield task, Usage.model_validate_json(text)
+            except ValidationError as error:
+                raise StoreError(f"{self._path}: an episode of {task!r} is damaged: {one_line(error)}") from error
+
+    def _keys(self, task: str | None, phase: str | None) -> list[tuple[str, str]]:
+        """Return (key, phase) in order, from an index alone."""
+        given = {"task": task, "phase": phase}
+        where = " AND ".join(f"{name} = :{name}" for name, value in given.items() if value is not None) or "1"
+        with store_errors(self._path):
+            return self._connection.execute(
+                f"SELECT key, phase FROM episodes WHERE {where} ORDER BY phase, task, position, key",  # noqa: S608  constant
+                given,
+            ).fetchall()
+
+    def _bodies(self, task: str | None = None, phase: str | None = None) -> Iterator[tuple[str, str, bytes]]:
+        for key, found_phase in self._keys(task, phase):
+            with store_errors(self._path):
+                row = self._connection.execute("SELECT body FROM episodes WHERE key = ?", (key,)).fetchone()
+            yield key, found_phase, row[0]
 
     def _decode(self, key: str, body: bytes) -> Episode:
         try:
@@ -198,6 +261,12 @@ class RunStore:
             ).fetchone()
         return None if row is None else self._parse(f"record {kind} {key!r}", row[0])
 
+    def record_keys(self, kind: str) -> list[str]:
+        """Return the keys of a kind, in order."""
+        with store_errors(self._path):
+            rows = self._connection.execute("SELECT key FROM records WHERE kind = ? ORDER BY key", (kind,)).fetchall()
+        return [key for (key,) in rows]
+
     def records(self, kind: str) -> Iterator[tuple[str, JsonDict]]:
         """Yield (key, body) of a kind, ordered by key."""
         with store_errors(self._path):
@@ -216,7 +285,7 @@ class RunStore:
         give equal bytes, wherever and however often interrupted they ran.
         """
         lines: list[JsonDict] = [{"command": self.command, "config": self.config}]
-        for key, phase, body in self._episode_rows():
+        for key, phase, body in self._bodies():
             episode = self._parse(f"episode {key}", self._unpack(key, body))
             lines.append({"episode": episode_content(episode), "key": key, "phase": phase})
         with store_errors(self._path):
@@ -291,6 +360,13 @@ class RunStore:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+
+
+def _numbers(episode: Episode) -> tuple[str, str, int, float, str]:
+    """Return what stands beside an episode's body: outcome, reason, steps, seconds and usage as JSON."""
+    used = episode.usage + episode.wasted
+    usage = used.model_dump_json() if used.calls else ""
+    return (episode.outcome.kind, episode.outcome.reason, len(episode.steps), episode.seconds, usage)
 
 
 def _packed(key: str, episode: Episode) -> bytes:
