@@ -7,9 +7,10 @@ won or lost as its key's digits say. They are written in few large transactions,
 
 from __future__ import annotations
 
+import sqlite3
 from collections import deque
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from envharness.core.policy import PolicySpec
@@ -17,9 +18,11 @@ from envharness.core.spec import StackSpec
 from envharness.core.trace import Episode
 from envharness.rigger.config import DesignerConfig, EnvironmentConfig, RigConfig, TaskSelection
 from envharness.rigger.loop import rig
+from envharness.rigger.results import RESULT
 from envharness.rollouts.engine import Engine, make_engine
 from envharness.rollouts.job import Limits, RolloutJob
 from envharness.store.database import RunStore
+from envharness.store.schema import DATABASE_FILE
 
 TASKS = 300
 SAMPLES = 12
@@ -97,6 +100,15 @@ def resume_run(folder: Path, remeasure: int) -> int:
     with RunStore.open(folder, config=config.model_dump(mode="json"), command="rig") as store:
         rig(config, store=store, engine=engine)
     return engine.asked
+
+
+def forget_results(folder: Path, tasks: int) -> None:
+    """Take back the decisions about the last tasks: as if the run had been killed just before it made them."""
+    with closing(sqlite3.connect(folder / DATABASE_FILE)) as database, database:
+        keys = [key for (key,) in database.execute("SELECT key FROM records WHERE kind = ? ORDER BY key", (RESULT,))]
+        names = sorted({key.partition("/")[2] for key in keys})[-tasks:]
+        gone = [(RESULT, key) for key in keys if key.partition("/")[2] in names]
+        database.executemany("DELETE FROM records WHERE kind = ? AND key = ?", gone)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from time import perf_counter, process_time
 from typing import TypeVar
 
 from benchmarks import Figure, at_most
-from benchmarks.large_run import build, resume_run
+from benchmarks.large_run import build, forget_results, resume_run
 from envharness.core.canonical import digest
 from envharness.core.trace import Episode, Exchange, Outcome, StartRecord, TraceStep
 from envharness.core.types import Action, EnvResponse, Observation
@@ -24,6 +24,9 @@ _EPISODES = 300
 _FEW = 100
 _REMEASURE = 215
 """Fresh rollouts a task, so that the large run has 10^5 episodes."""
+
+_IN_WORK = 16
+"""Tasks, with two designers each, that a killed run was at: as many as the driver works on at a time."""
 
 _Value = TypeVar("_Value")
 
@@ -60,20 +63,23 @@ def _large() -> dict[str, Figure]:
         many = build(large, _REMEASURE)
         first, later = _append_seconds(small), _append_seconds(large)
         resume, played = _cpu_seconds(lambda: resume_run(large, _REMEASURE))
+        forget_results(large, _IN_WORK)
+        resume_mid, played_mid = _cpu_seconds(lambda: resume_run(large, _REMEASURE))
         ledger, _ = _cpu_seconds(lambda: _reading(large, read_ledger))
         page = large / "report.html"
         report, _ = _cpu_seconds(lambda: _reading(large, lambda store: write_report(store, page)))
         tables, _ = _cpu_seconds(lambda: _reading(large, run_tables))
         one, _ = _cpu_seconds(lambda: _reading(large, _one_by_prefix))
         megabytes = page.stat().st_size / 1e6
-    if played:
-        raise RuntimeError(f"resuming a finished run played {played} episodes")
+    if played or played_mid:
+        raise RuntimeError(f"resuming played {played} and {played_mid} episodes that were there")
     return {
         "store_episodes_of_large_run": Figure(many, "episodes"),
         f"store_append_with_{few}_ms": Figure(first * 1e3, "ms"),
         "store_append_to_large_run_ms": Figure(later * 1e3, "ms"),
         "store_append_growth": at_most(later / first, "times", 1.5),
         "store_resume_large_run_s": at_most(resume, "s CPU", 5),
+        "store_resume_large_run_in_mid_work_s": at_most(resume_mid, "s CPU", 5),
         "store_ledger_of_large_run_s": Figure(ledger, "s CPU"),
         "store_report_of_large_run_s": at_most(report, "s CPU", 5),
         "store_report_of_large_run_mb": Figure(megabytes, "MB"),
