@@ -16,6 +16,7 @@ from envharness.core.canonical import digest
 from envharness.core.trace import Episode, Exchange, Outcome, StartRecord, TraceStep
 from envharness.core.types import Action, EnvResponse, Observation
 from envharness.report import write_report
+from envharness.report.run import load_run
 from envharness.report.terminal import run_tables
 from envharness.rollouts.ledger import read_ledger
 from envharness.store.database import RunStore
@@ -68,7 +69,7 @@ def _large() -> dict[str, Figure]:
         ledger, _ = _cpu_seconds(lambda: _reading(large, read_ledger))
         page = large / "report.html"
         report, _ = _cpu_seconds(lambda: _reading(large, lambda store: write_report(store, page)))
-        tables, _ = _cpu_seconds(lambda: _reading(large, run_tables))
+        tables, _ = _cpu_seconds(lambda: _reading(large, lambda store: run_tables(load_run(store))))
         one, _ = _cpu_seconds(lambda: _reading(large, _one_by_prefix))
         megabytes = page.stat().st_size / 1e6
     if played or played_mid:

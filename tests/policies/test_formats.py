@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import cast
 
 import pytest
@@ -13,7 +14,7 @@ from envharness.core.policy import Decision, Turn
 from envharness.core.types import Action, JsonDict, Observation, ToolSchema
 from envharness.llm.chat import ChatAnswer
 from envharness.policies.formats import FORMATS, FormatName, make_format
-from envharness.policies.formats.base import NO_ANSWER, read, reply, split_thought
+from envharness.policies.formats.base import NO_ANSWER, read, reply
 from envharness.policies.formats.json_schema import schema_of
 
 TOY24 = tuple(make("toy24").tool_schemas())
@@ -119,8 +120,7 @@ def test_what_cannot_be_read_is_explained_and_names_no_action(
 ) -> None:
     found = read(make_format(name), ChatAnswer(text=answer) if isinstance(answer, str) else answer, tools)
     assert found.action is None
-    with pytest.raises(ValueError, match=said):
-        raise ValueError(found.problem)
+    assert re.search(said, found.problem)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -175,12 +175,6 @@ def test_no_answer_breaks_a_format_and_every_reading_can_be_written_down(
     assert len({call.id for call in remembered.tool_calls}) == len(remembered.tool_calls)
     assert all(isinstance(json.loads(call.arguments), dict) for call in remembered.tool_calls)
     assert reply(remembered, "seen")[0].content == "seen"
-
-
-def test_a_thought_is_taken_out_of_the_text() -> None:
-    assert split_thought("a<think> b </think>c<THINK>d") == ("b\nd", "ac")
-    assert split_thought("b</think>c") == ("b", "c")
-    assert split_thought("c") == ("", "c")
 
 
 def test_only_think_action_shows_a_model_its_own_thoughts_again() -> None:

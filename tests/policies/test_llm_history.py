@@ -8,7 +8,11 @@ from hypothesis import strategies as st
 from envharness.llm.chat import Message, ToolCall
 from envharness.policies.history import KEPT_SHARE, History, PastTurn, estimated_tokens
 
-NOTE = "(Left out: {count}.)"
+
+def note_of(missing: str) -> str:
+    return f"(Left out: {missing}.)"
+
+
 WORDS = st.text(min_size=1, max_size=120)
 
 
@@ -31,7 +35,7 @@ def as_turn(number: int, shown: str, calls: int) -> PastTurn:
 def test_the_window_keeps_its_promises_at_every_turn(
     system: str, first: str, told: list[tuple[str, int]], window: int | None, beside: int
 ) -> None:
-    history = History(system, first, tokens=window, cut_note=NOTE, beside=beside)
+    history = History(system, first, tokens=window, cut_note=note_of, beside=beside)
     everything: list[PastTurn] = []
     for number, (shown, calls) in enumerate(told):
         everything.append(as_turn(number, shown, calls))
@@ -61,7 +65,7 @@ def test_the_window_keeps_its_promises_at_every_turn(
             assert size <= window
         turns = f"{history.left_out} turn{'s' if history.left_out > 1 else ''}"
         if sent[1].content.startswith(first):
-            note = NOTE.replace("{count}", turns) if history.left_out else ""
+            note = note_of(turns) if history.left_out else ""
             assert sent[1].content == (f"{first}\n\n{note}" if note else first)
         else:
             assert "The first observation" in sent[1].content
@@ -75,7 +79,7 @@ def full(history: History) -> int:
 def test_nothing_is_cut_while_there_is_room() -> None:
     turn = as_turn(0, "seen", 1)
     room = 10 * estimated_tokens(turn.messages)
-    history = History("s", "f", tokens=room, cut_note=NOTE)
+    history = History("s", "f", tokens=room, cut_note=note_of)
     for number in range(6):
         history.add(as_turn(number, "seen", 1))
     assert history.left_out == 0
@@ -83,7 +87,7 @@ def test_nothing_is_cut_while_there_is_room() -> None:
 
 
 def test_a_cut_makes_room_for_several_turns_so_that_the_beginning_stays_the_same() -> None:
-    history = History("s", "f", tokens=400, cut_note=NOTE)
+    history = History("s", "f", tokens=400, cut_note=note_of)
     openings: list[str] = []
     for number in range(60):
         history.add(as_turn(number, "seen", 1))
@@ -94,7 +98,7 @@ def test_a_cut_makes_room_for_several_turns_so_that_the_beginning_stays_the_same
 
 
 def test_what_does_not_fit_at_all_is_sent_all_the_same() -> None:
-    history = History("s", "f" * 900, tokens=100, cut_note=NOTE)
+    history = History("s", "f" * 900, tokens=100, cut_note=note_of)
     assert history.messages()[1].content == "f" * 900
     history.add(as_turn(0, "g" * 900, 1))
     assert history.messages()[1].content == "(Left out: The first observation.)"

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -90,8 +92,7 @@ def test_a_malformed_answer_is_a_turn_without_effect_that_is_explained_to_the_mo
     assert len(episode.steps) == 3
     wrong = episode.steps[0]
     assert not wrong.raw or wrong.raw[0].response.info["refused"]
-    with pytest.raises(ValueError, match=said):
-        raise ValueError(wrong.refused)
+    assert re.search(said, wrong.refused)
     assert wrong.shown.text.startswith(wrong.refused)
     told = client.asked[1].messages
     assert [message.content for message in told if wrong.refused in message.content] == [wrong.shown.text]
@@ -181,7 +182,7 @@ WRONG: list[tuple[dict[str, JsonValue], str]] = [
 def test_wrong_options_are_found_before_anything_is_asked(options: dict[str, JsonValue], said: str) -> None:
     with pytest.raises(ConfigError, match=said) as caught:
         PolicySpec(id="llm", options=options).check()
-    assert "sk-1" not in str(caught.value)
+    assert "sk-1" not in "".join(traceback.format_exception(caught.value)), "not with --debug either"
 
 
 def test_a_problem_named_by_any_policy_is_shown_and_recorded() -> None:

@@ -10,7 +10,7 @@ from envharness.core.trace import ComponentEvent, Episode, Exchange, Outcome, St
 from envharness.core.types import Action, EnvResponse, EvaluationResult, JsonDict, Observation
 from envharness.rigger.records import (
     Candidate,
-    CheckResult,
+    CandidateCheck,
     Diagnosis,
     Measurement,
     RigSummary,
@@ -120,8 +120,8 @@ def result(
         rationale="It multiplies first; rationing that makes it look for another line.",
     )
     checks = [
-        CheckResult(id="compiles", passed=True),
-        CheckResult(id="changes_something", passed=True, detail="9 of 30"),
+        CandidateCheck(id="compiles", passed=True),
+        CandidateCheck(id="changes_something", passed=True, detail="9 of 30"),
     ]
     rounds: list[Round] = []
     if status != "in_band_already":

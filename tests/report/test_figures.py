@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from envharness.report.figures import Bar, distribution, distribution_panel, rate_strip, share_bar
 from envharness.report.markup import Html
-from envharness.report.numbers import Band, Share
+from envharness.report.numbers import Band
+from envharness.rigger.summary import Share
 from report.build_run import measured
 
 BAND = Band(0.4, 0.6)

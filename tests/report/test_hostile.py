@@ -105,7 +105,7 @@ def test_terminal_shows_it_as_text(payload: str, tmp_path: Path) -> None:
     console = Console(file=output, force_terminal=False, width=400, emoji=True, markup=True)
     with hostile_run(tmp_path / "run", payload) as store:
         run = load_run(store)
-        console.print(run_tables(store))
+        console.print(run_tables(load_run(store)))
         console.print(task_detail(run.main.results[0], run.band))
         stored = store.get_episode("task-0")
         assert stored
@@ -120,7 +120,7 @@ def test_a_coloured_terminal_gets_no_sequence_but_our_own(tmp_path: Path) -> Non
     output = io.StringIO()
     console = Console(file=output, force_terminal=True, width=400, color_system="standard")
     with hostile_run(tmp_path / "run", "\x1b]0;owned\x07\x1b[2J") as store:
-        console.print(run_tables(store))
+        console.print(run_tables(load_run(store)))
         console.print(task_detail(load_run(store).main.results[0], load_run(store).band))
     printed = output.getvalue()
     assert "\x1b[" in printed, "the control: colours were written"
@@ -133,7 +133,7 @@ def test_a_line_of_a_megabyte_is_cut_and_says_so(tmp_path: Path) -> None:
     with hostile_run(tmp_path / "run", "A" * 500_000 + "<b>" + "B" * 500_000) as store:
         write_report(store, tmp_path / "report.html")
         console = Console(file=io.StringIO(), width=200)
-        console.print(run_tables(store))
+        console.print(run_tables(load_run(store)))
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     page.check_harmless()
     assert "characters cut" in page.text

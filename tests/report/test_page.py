@@ -142,7 +142,7 @@ def test_a_run_without_results_is_one_clear_error(tmp_path: Path) -> None:
 def test_a_record_of_another_form_is_one_clear_error(tmp_path: Path) -> None:
     with open_store(tmp_path / "run") as store:
         store.put_record("task_result", "template/a", {"task": "a"})
-        with pytest.raises(StoreError, match="task_result 'template/a' of this run cannot be read: status"):
+        with pytest.raises(StoreError, match="the result 'template/a' of this run is damaged: status"):
             write_report(store, tmp_path / "report.html")
 
 
@@ -183,9 +183,9 @@ def test_tries_that_failed_a_free_check_stand_within_their_round(tmp_path: Path)
     with open_store(tmp_path / "run") as store:
         put_result(store, "template", found.model_copy(update={"rounds": [first, unpaid, unpaid, last]}))
         page = report(store, tmp_path)
-    heads = [text for _, text in page.words if text.startswith(("Round ", "Try "))]
-    assert heads == ["Round 1", "Round 2", "Try 1", "Try 2"]
-    assert "3 of 5 won · in band · after 2 unpaid tries" in page.text
+    heads = [text for _, text in page.words if text.startswith(("Round ", "Attempt "))]
+    assert heads == ["Round 1", "Round 2", "Attempt 1", "Attempt 2"]
+    assert "3 of 5 won · in band · after 2 unpaid attempts" in page.text
     assert "every = [1, 2]" in page.text
     assert 'opens_with = look(at="door")' in page.text
 

@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from envharness.report.numbers import Band
 from envharness.report.run import load_run
 from envharness.report.terminal import common_folder, run_tables, task_detail, trajectory_text
-from envharness.rigger.records import CheckResult, Round, TaskResult
+from envharness.rigger.records import CandidateCheck, Round, TaskResult
 from envharness.store.database import RunStore
 from report.build_run import episode, open_store, put_result, result, step
 
@@ -22,7 +22,7 @@ def printed(*what: RenderableType, width: int = 120) -> str:
 
 
 def test_overview_shows_shares_the_null_and_every_task(finished_run: RunStore) -> None:
-    text = printed(run_tables(finished_run))
+    text = printed(run_tables(load_run(finished_run)))
     assert "12 % (1/8)" in text
     assert "88 % (7/8)" in text
     assert "38 % (3/8)" in text
@@ -33,7 +33,7 @@ def test_overview_shows_shares_the_null_and_every_task(finished_run: RunStore) -
 
 
 def test_overview_fits_a_narrow_terminal(finished_run: RunStore) -> None:
-    assert all(len(row) <= 80 for row in printed(run_tables(finished_run), width=80).splitlines())
+    assert all(len(row) <= 80 for row in printed(run_tables(load_run(finished_run)), width=80).splitlines())
 
 
 def test_task_detail_shows_rounds_and_component(finished_run: RunStore) -> None:
@@ -69,7 +69,7 @@ def with_an_unpaid_try(found: TaskResult) -> TaskResult:
     """The same result, with a candidate that failed a free check before the last one."""
     first, last = found.rounds
     candidate = last.candidate.model_copy(update={"contract_source": "UNPAID = 1", "template": "block_calls"})
-    failed = CheckResult(id="reference_solves", passed=False, detail="lost")
+    failed = CandidateCheck(id="reference_solves", passed=False, detail="lost")
     unpaid = Round(number=last.number, candidate=candidate, checks=[failed], decision="refine", verdict="unsolvable")
     return found.model_copy(update={"rounds": [first, unpaid, last]})
 
@@ -79,7 +79,7 @@ def test_one_source_is_printed_and_the_other_candidates_in_outline() -> None:
     assert text.count("def filter_action") == 1
     assert text.index("Round 2: accept") < text.index("def filter_action")
     assert "UNPAID" not in text
-    assert "Round 2, unpaid try 1: template block_calls · magnitude 0.375" in text
+    assert "Round 2, unpaid attempt 1: template block_calls · magnitude 0.375" in text
     assert "check reference solves failed" in " ".join(text.split())
     rejected = printed(task_detail(result("a", 5), Band()))
     assert rejected.count("def filter_action") == 1
@@ -91,13 +91,13 @@ def test_rounds_are_counted_as_rounds_and_the_weakness_is_the_one_answered(tmp_p
     answering = last.model_copy(update={"candidate": last.candidate.model_copy(update={"answers": "one_path"})})
     with open_store(tmp_path / "run") as store:
         put_result(store, "template", found.model_copy(update={"rounds": [*found.rounds[:-1], answering]}))
-        [row] = [row for row in printed(run_tables(store)).splitlines() if "only" in row]
+        [row] = [row for row in printed(run_tables(load_run(store))).splitlines() if "only" in row]
         assert [cell.strip() for cell in row.strip("│").split("│")][-2:] == ["one path", "2"]
 
 
 def test_where_no_weakness_stands_out_there_is_no_empty_table(tmp_path: Path) -> None:
     with open_store(tmp_path / "run") as store:
         put_result(store, "template", result("a", 5, flaw="none"))
-        text = printed(run_tables(store))
+        text = printed(run_tables(load_run(store)))
     assert "No weakness stood out on any task." in text
     assert "Weaknesses found" not in text

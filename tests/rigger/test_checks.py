@@ -14,10 +14,12 @@ from envharness.core.trace import Episode
 from envharness.rigger.checks import check_dry_run, patiently
 from envharness.rigger.config import RigConfig
 from envharness.rigger.designers.base import Evidence
+from envharness.rigger.free_checks import witnesses
 from envharness.rigger.objectives import SuccessBand
 from envharness.rigger.observe import view_task
-from envharness.rigger.plan import Batch, TaskPlanner, witnesses
+from envharness.rigger.plan import TaskPlanner
 from envharness.rigger.records import Candidate, TaskResult
+from envharness.rigger.requests import Batch
 from envharness.rigger.stacks import base_stacks
 from envharness.rollouts.engine import Engine, make_engine
 from envharness.rollouts.episode import run_episode

@@ -11,7 +11,7 @@ from envharness.rigger.config import DesignerConfig
 from envharness.rigger.designers.base import Evidence, build_designer
 from envharness.rigger.designers.random import RandomDesigner
 from envharness.rigger.designers.template import TemplateDesigner, rank
-from envharness.rigger.records import Candidate, CheckResult, Measurement, Round
+from envharness.rigger.records import Candidate, CandidateCheck, Measurement, Round
 from envharness.rigger.templates import LIBRARY
 from rigger.build import CLEAR, FINISH, episode, evidence, measured, mix
 
@@ -29,7 +29,7 @@ def entry(
 ) -> Round:
     assert candidate is not None
     figures = None if successes is None else measured(successes)
-    checks = [CheckResult(id=failed, passed=False)] if failed else []
+    checks = [CandidateCheck(id=failed, passed=False)] if failed else []
     return Round(
         number=number, candidate=candidate, verdict=verdict, measured=figures, decision="refine", checks=checks
     )

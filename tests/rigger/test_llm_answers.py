@@ -37,6 +37,7 @@ def called(arguments: str, name: str = "propose_component") -> ChatAnswer:
         ChatAnswer(text=json.dumps(BARE)),
         ChatAnswer(text=f"Here it is:\n```json\n{json.dumps(BARE, indent=2)}\n```\nGood luck."),
         ChatAnswer(text=f'<think>{{"contract_source": "wrong"}}</think>{json.dumps(BARE)}'),
+        ChatAnswer(text=f'{{"contract_source": "its thought was opened by the prompt"}}</think>{json.dumps(BARE)}'),
         ChatAnswer(text=f"Of the set {{1, 2}} I choose {json.dumps(BARE)}"),
         ChatAnswer(text=json.dumps(BARE).replace("\\n", "\n")),
         ChatAnswer(text=json.dumps({**BARE, "contract_source": f"```python\n{SOURCE}```"})),

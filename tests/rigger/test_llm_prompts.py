@@ -7,8 +7,8 @@ import re
 import pytest
 
 from envharness.core.types import Action, Blocked, EnvResponse, JsonDict, Observation
-from envharness.rigger.designers.llm_forms import DIAGNOSIS, candidate_blank
-from envharness.rigger.designers.llm_prompts import how_to_answer, prompt, system_prompt
+from envharness.rigger.designers.llm_forms import DIAGNOSIS_TOOL, candidate_tool
+from envharness.rigger.designers.llm_prompts import how_to_answer, system_prompt
 from envharness.sandbox import check_source, open_session
 from envharness.sandbox.hook_scope import SCOPE
 from rigger.build import TOOLS
@@ -72,11 +72,6 @@ def test_the_runs_own_instructions_stand_at_the_end() -> None:
     assert "$" not in SYSTEM
 
 
-def test_a_place_without_a_value_is_an_error() -> None:
-    with pytest.raises(KeyError):
-        prompt("explore", how="x")
-
-
 def test_the_way_to_answer_names_the_tool_or_the_keys() -> None:
-    assert "record_diagnosis" in how_to_answer("tool", DIAGNOSIS)
-    assert "in_env_actions, contract_source, rationale" in how_to_answer("json", candidate_blank(TOOLS))
+    assert "record_diagnosis" in how_to_answer("tool", DIAGNOSIS_TOOL)
+    assert "in_env_actions, contract_source, rationale" in how_to_answer("json", candidate_tool(TOOLS))

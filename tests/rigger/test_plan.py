@@ -10,8 +10,9 @@ from envharness.rigger.designers.base import Designer, Evidence
 from envharness.rigger.designers.identity import IdentityDesigner
 from envharness.rigger.objectives import SuccessBand
 from envharness.rigger.observe import view_task
-from envharness.rigger.plan import Batch, TaskPlanner
+from envharness.rigger.plan import TaskPlanner
 from envharness.rigger.records import Candidate, TaskResult
+from envharness.rigger.requests import Batch
 from envharness.rigger.stacks import base_stacks
 from rigger.build import config, episode, mix
 from rigger.halls import go

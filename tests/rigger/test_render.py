@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from envharness.core.trace import ComponentEvent, Episode, Exchange
 from envharness.core.types import EnvResponse, Observation
+from envharness.llm.tokens import text_tokens
 from envharness.rigger.fence import fence
 from envharness.rigger.records import Candidate, FailureLabel, FailureShift, Round
-from envharness.rigger.render import LEAST_TOKENS, choose_episodes, clip, render_episode, render_evidence, tokens_of
+from envharness.rigger.render import LEAST_TOKENS, choose_episodes, clip, render_episode, render_evidence
 from rigger.build import CLEAR, FINISH, episode, evidence, measured, mix, step
 
 HOSTILE = [
@@ -104,7 +105,7 @@ def test_what_a_component_did_is_shown_beside_what_was_there() -> None:
 
 def test_a_long_rollout_loses_its_middle_and_says_so() -> None:
     text = render_episode(played(60)[0], 600)
-    assert tokens_of(text) <= 600
+    assert text_tokens(text) <= 600
     assert "start: screen 0" in text
     assert "step 59" in text
     assert re.search(r"\[\.\.\. \d+ turns left out \.\.\.\]", text)
@@ -120,7 +121,7 @@ def test_the_budget_holds_whatever_stands_in_the_rollouts(screens: list[str], to
     rounds, latest = ((entry,), tuple(episodes)) if late else ((), ())
     made = evidence(episodes, state_schema=screens[-1], rounds=rounds, latest=latest)
     text = render_evidence(made, tokens)
-    assert tokens_of(text) <= tokens
+    assert text_tokens(text) <= tokens
     assert text == render_evidence(made, tokens), "the same evidence is the same prompt"
     opened = re.findall(r"^<<data ([0-9a-f]{12}) [^\n]*>>$", text, re.MULTILINE)
     for mark in opened:
@@ -144,7 +145,7 @@ def test_no_text_closes_its_own_fence(text: str) -> None:
 @given(st.text(max_size=3000), st.integers(20, 400))
 def test_clipping_holds_its_limit_and_says_what_is_gone(text: str, tokens: int) -> None:
     cut = clip(text, tokens)
-    assert tokens_of(cut) <= tokens
+    assert text_tokens(cut) <= tokens
     assert cut == text or "bytes left out" in cut
 
 

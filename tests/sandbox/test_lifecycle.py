@@ -207,8 +207,9 @@ busy.filter_action(Action(name="x"), {{}})
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
     assert parent.stdout is not None
     assert parent.stdout.readline() == b"ready\n"
+    # The zygote, two hook processes, and one that it makes ahead a moment after it gave the second away.
+    assert soon(lambda: len(descendants(parent.pid)) == 4)
     family = descendants(parent.pid)
-    assert len(family) == 4  # the zygote, two hook processes, and one made ahead
     parent.kill()
     parent.wait()
     parent.stdout.close()

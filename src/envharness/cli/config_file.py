@@ -54,8 +54,7 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], Lines]:
         raise ConfigError(f"{path}: larger than {MAX_BYTES} characters; this is not a configuration")
     try:
         root = yaml.compose(text, Loader=_Loader)
-        lines: Lines = {}
-        _walk(root, (), lines, path)
+        lines = _lines_of(root, path)
         data = yaml.load(text, Loader=_Loader)  # noqa: S506  a SafeLoader that reads keys as text
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else "?"
@@ -84,8 +83,9 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _walk(root: yaml.Node | None, place: tuple[str | int, ...], lines: Lines, path: Path) -> None:
-    """Note the line of every key; a key given twice is an error, because YAML would silently keep the last."""
+def _lines_of(root: yaml.Node | None, path: Path) -> Lines:
+    """Return the line of every key; a key given twice is an error, because YAML would silently keep the last."""
+    lines: Lines = {}
     visited = 0
 
     def visit(node: yaml.Node | None, place: tuple[str | int, ...]) -> None:
@@ -108,7 +108,8 @@ def _walk(root: yaml.Node | None, place: tuple[str | int, ...], lines: Lines, pa
             where = f"{path}, line {node.start_mark.line + 1}, key {'.'.join(map(str, place))!r}"
             raise ConfigError(f"{where}: {node.value} is no number that a run can record; give a finite one")
 
-    visit(root, place)
+    visit(root, ())
+    return lines
 
 
 def _is_no_number(node: yaml.Node) -> bool:

@@ -121,7 +121,8 @@ def require_measured(summary: RigSummary) -> None:
 
 def print_run(folder: Path) -> None:
     """Print the overview of a run on standard output."""
+    from envharness.report.run import load_run
     from envharness.report.terminal import run_tables
 
     with RunStore.read(folder) as store:
-        console().print(run_tables(store))
+        console().print(run_tables(load_run(store)))

@@ -46,4 +46,4 @@ def show(
         elif task is not None:
             console().print(task_detail(results[0], loaded.band))
         else:
-            console().print(run_tables(store))
+            console().print(run_tables(loaded))

@@ -6,15 +6,16 @@ import copy
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, cast
 
 from pydantic import JsonValue
 
+from envharness.components.chain_episode import ChainEpisode
 from envharness.components.chain_options import ChainOptions
 from envharness.components.handoff import Handoff
+from envharness.components.joint_capabilities import joint_capabilities
 from envharness.components.joint_verdict import joint_verdict
-from envharness.components.routers import End, Router, Serial, Situation, Switch
+from envharness.components.routers import End, Router, Serial, Switch
 from envharness.components.state_union import merged_schema, with_chain, without_chain
 from envharness.components.tool_union import ToolClashes, ToolUnion
 from envharness.core.env import ActionableEnv
@@ -33,33 +34,6 @@ from envharness.core.types import (
     StepInfo,
     ToolSchema,
 )
-
-
-@dataclass
-class _Play:
-    """One episode."""
-
-    seed: int | None
-    options: JsonDict
-    max_steps: int | None
-    verdicts: list[EvaluationResult | None]
-    """For each segment, what its verifier said at its end; None while it is not over."""
-    recent: deque[str]
-    """The last observations of the active segment."""
-    active: int = 0
-    acted_in: int = 0
-    """The segment that executed the last action."""
-    steps: int = 0
-    steps_here: int = 0
-    visited: list[int] = field(default_factory=list[int])
-    shown: Observation | None = None
-    """The hand-off while it is the current observation; None after an ordinary step."""
-    ended: bool = False
-
-    def situation(self) -> Situation:
-        """Return what a router may look at."""
-        successes = tuple(None if verdict is None else verdict.success for verdict in self.verdicts)
-        return Situation(self.active, tuple(self.visited), successes, self.steps_here)
 
 
 class Chain(Component):
@@ -98,11 +72,9 @@ class Chain(Component):
         self.options = ChainOptions.of(given | ({} if handoff is None else {"handoff": handoff}))
         self.options.router.check(len(segments))
         self._segments = list(segments)
-        self._play: _Play | None = None
+        self._episode: ChainEpisode | None = None
         self._closed = False
         self._tools = self._unite_tools()
-
-    # --- the episode -------------------------------------------------------------------------------------------------
 
     def reset(self, seed: int | None = None, options: JsonDict | None = None) -> ResetResponse:
         """Start with the first segment. The option `max_steps` sets the budget of this episode."""
@@ -113,55 +85,57 @@ class Chain(Component):
         if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget < 1):
             raise SpecError(f"the reset option max_steps must be a positive integer, not {budget!r}")
         recent: deque[str] = deque(maxlen=max(self.options.handoff.tail_steps, 1))
-        play = _Play(seed, options, budget, [None] * len(self._segments), recent)
-        self._play = None
-        response = self._start(play, 0)
-        self._play = play
+        episode = ChainEpisode(seed, options, budget, [None] * len(self._segments), recent)
+        self._episode = None
+        response = self._start(episode, 0)
+        self._episode = episode
         self._tools = self._unite_tools()
         return response
 
     def step(self, action: Action) -> EnvResponse:
         """Execute one action in the segment it belongs to, then let the router decide."""
-        play = self._playing("step")
-        if play.ended:
+        episode = self._playing("step")
+        if episode.ended:
             raise LifecycleError("chain: step after the end of the episode; call reset() to start another")
         if not action.replayed:
-            play.steps += 1
-        play.steps_here += 1
-        route = self.options.router.before(action, play.situation())
-        segment = route.segment if isinstance(route, Switch) else play.active
+            episode.steps += 1
+        episode.steps_here += 1
+        route = self.options.router.before(action, episode.situation())
+        segment = route.segment if isinstance(route, Switch) else episode.active
         entered: Observation | None = None
-        if reason := self._misplaced(play, action, segment):
+        if reason := self._misplaced(episode, action, segment):
             response = self._refused(reason)
         else:
-            if segment != play.active:
-                entered = self._enter(play, segment)
-            response = self._act(play, action)
-        return self._settle(play, action, response, entered)
+            if segment != episode.active:
+                entered = self._enter(episode, segment)
+            response = self._act(episode, action)
+        return self._settle(episode, action, response, entered)
 
     def observe(self) -> Observation:
         """Return the active segment's observation; after a change, the hand-off until the world changes again."""
-        play = self._playing("observe")
-        return self._segments[play.active].observe() if play.shown is None else play.shown.model_copy(deep=True)
+        episode = self._playing("observe")
+        return (
+            self._segments[episode.active].observe() if episode.shown is None else episode.shown.model_copy(deep=True)
+        )
 
     def evaluate(self) -> EvaluationResult:
         """Join the verdicts: those taken at a segment's end, and the verifiers' word on those under way."""
-        play = self._playing("evaluate")
+        episode = self._playing("evaluate")
         verdicts = [
-            verdict if verdict is not None or index not in play.visited else self._segments[index].evaluate()
-            for index, verdict in enumerate(play.verdicts)
+            verdict if verdict is not None or index not in episode.visited else self._segments[index].evaluate()
+            for index, verdict in enumerate(episode.verdicts)
         ]
         successes = [None if verdict is None else verdict.success for verdict in verdicts]
-        required = self.options.router.required(play.visited, successes)
+        required = self.options.router.required(episode.visited, successes)
         if self.options.strict:
-            required |= frozenset(play.visited)
+            required |= frozenset(episode.visited)
         return joint_verdict([segment.task_id for segment in self._segments], verdicts, required)
 
     def step_reward(self, info: StepInfo) -> float:
         """Return the dense reward of the segment that executed the action; 0 for an action that led there first."""
-        play = self._playing("step_reward")
+        episode = self._playing("step_reward")
         segment, before = without_chain(info.state_before)
-        if segment != play.acted_in:
+        if segment != episode.acted_in:
             return 0.0
         now_in, after = without_chain(info.state_after)
         if now_in != segment:
@@ -171,9 +145,9 @@ class Chain(Component):
 
     def notify_replay_complete(self) -> None:
         """Pass it on to the segments started, and give the active one its whole turn."""
-        if self._play is not None:
-            self._play.steps_here = 0
-            for index in self._play.visited:
+        if self._episode is not None:
+            self._episode.steps_here = 0
+            for index in self._episode.visited:
                 self._segments[index].notify_replay_complete()
 
     def resume(self) -> None:
@@ -187,23 +161,10 @@ class Chain(Component):
             for segment in reversed(self._segments):
                 stack.callback(segment.close)
 
-    # --- what it says about itself -----------------------------------------------------------------------------------
-
     @property
     def capabilities(self) -> Capabilities:
         """What all segments can do. The middle of an episode is not saved, and no termination is taken back."""
-        parts = [segment.capabilities for segment in self._segments]
-        return Capabilities(
-            state="episode_boundary",
-            reversible=all(part.reversible for part in parts),
-            resumable=False,
-            fork_safe=all(part.fork_safe for part in parts),
-            thread_safe=all(part.thread_safe for part in parts),
-            isolated=all(part.isolated for part in parts),
-            seeded=all(part.seeded for part in parts),
-            step_limit_option=True,
-            volatile_state_keys=tuple(sorted({key for part in parts for key in part.volatile_state_keys})),
-        )
+        return joint_capabilities([segment.capabilities for segment in self._segments])
 
     @property
     def task_id(self) -> str:
@@ -221,9 +182,9 @@ class Chain(Component):
 
     def get_env_state(self) -> JsonDict:
         """Return the active segment's state with the key `chain`. No verdict is in it."""
-        play = self._playing("get_env_state")
-        state = self._segments[play.active].get_env_state()
-        return with_chain(state, segment=play.active, segments=len(self._segments), visited=play.visited)
+        episode = self._playing("get_env_state")
+        state = self._segments[episode.active].get_env_state()
+        return with_chain(state, segment=episode.active, segments=len(self._segments), visited=episode.visited)
 
     def env_state_schema(self) -> str:
         """Return the segments' descriptions as one; a key that not all of them have is optional."""
@@ -242,8 +203,6 @@ class Chain(Component):
             for index, solution in enumerate(solutions)
             for action in solution or ()
         ]
-
-    # --- as data -----------------------------------------------------------------------------------------------------
 
     def save_state(self) -> JsonDict:
         """Return the options, without the segments."""
@@ -280,88 +239,87 @@ class Chain(Component):
             raise IndexError(f"chain has segments 0 to {len(self._segments) - 1}, not {index}")
         self._segments[index] = env
 
-    # --- one step ----------------------------------------------------------------------------------------------------
-
-    def _misplaced(self, play: _Play, action: Action, segment: int) -> str:
+    def _misplaced(self, episode: ChainEpisode, action: Action, segment: int) -> str:
         """Say why `segment` cannot take the action; empty where it can, or where only the segment itself can tell."""
-        here = f"you are on task {play.active + 1} of {len(self._segments)}"
-        if play.verdicts[segment] is not None:
+        here = f"you are on task {episode.active + 1} of {len(self._segments)}"
+        if episode.verdicts[segment] is not None:
             return f"task {segment + 1} is over; {here}"
         owners = self._tools.owners(action.name)
         if segment in owners or not (owners or self._tools.is_renamed(action.name)):
             return ""
         where = f"belongs to task {' and '.join(str(owner + 1) for owner in owners)}" if owners else "is ambiguous"
-        return f"{action.name!r} {where}; {here}, whose tools are: {', '.join(self._tools.of_segment(play.active))}"
+        return f"{action.name!r} {where}; {here}, whose tools are: {', '.join(self._tools.of_segment(episode.active))}"
 
     def _refused(self, reason: str) -> EnvResponse:
         return EnvResponse(observation=self.observe().below(reason), info={"refused": reason})
 
-    def _act(self, play: _Play, action: Action) -> EnvResponse:
-        response = self._segments[play.active].step(self._translated(action, play.active))
-        play.acted_in = play.active
+    def _act(self, episode: ChainEpisode, action: Action) -> EnvResponse:
+        response = self._segments[episode.active].step(self._translated(action, episode.active))
+        episode.acted_in = episode.active
         return response
 
     def _translated(self, action: Action, segment: int) -> Action:
         name = self._tools.inner_name(action.name, segment) or action.name
         return action if name == action.name else action.model_copy(update={"name": name})
 
-    def _settle(self, play: _Play, action: Action, response: EnvResponse, entered: Observation | None) -> EnvResponse:
+    def _settle(
+        self, episode: ChainEpisode, action: Action, response: EnvResponse, entered: Observation | None
+    ) -> EnvResponse:
         """Judge a segment that is over, follow the router, and mask what concerns the segment alone."""
-        left = play.active
+        left = episode.active
         over = response.terminated or response.truncated
         if over:
-            play.verdicts[left] = self._segments[left].evaluate()
+            episode.verdicts[left] = self._segments[left].evaluate()
         executed = not (response.info.get("refused") or response.info.get("blocked"))
-        play.recent.append(response.observation.text)
-        route = self.options.router.after(action if executed else None, play.situation())
-        spent = play.max_steps is not None and play.steps >= play.max_steps
+        episode.recent.append(response.observation.text)
+        route = self.options.router.after(action if executed else None, episode.situation())
         shown = response.observation
-        if isinstance(route, Switch) and not spent:
-            shown = self._enter(play, route.segment)
-        handed_over = entered is not None or play.active != left
+        if isinstance(route, Switch) and not episode.spent:
+            shown = self._enter(episode, route.segment)
+        handed_over = entered is not None or episode.active != left
         if entered is not None:
             shown = _joined(entered, shown)
         if handed_over:
-            play.shown = shown
+            episode.shown = shown
         elif executed:
-            play.shown = None
+            episode.shown = None
         ended = isinstance(route, End)
-        play.ended = ended or spent
-        if not (over or handed_over or spent):
+        episode.ended = ended or episode.spent
+        if not (over or handed_over or episode.spent):
             return response
-        changes: JsonDict = {"segment": left, "over": over, "active": play.active}
+        changes: JsonDict = {"segment": left, "over": over, "active": episode.active}
         return EnvResponse(
             observation=shown.model_copy(deep=True),
             reward=response.reward,
             terminated=ended and response.terminated,
-            truncated=response.truncated if ended else spent,
+            truncated=response.truncated if ended else episode.spent,
             info={**response.info, "chain": cast("JsonValue", changes)} if over or handed_over else response.info,
         )
 
-    def _start(self, play: _Play, segment: int) -> ResetResponse:
+    def _start(self, episode: ChainEpisode, segment: int) -> ResetResponse:
         env = self._segments[segment]
-        options = copy.deepcopy(play.options)
-        if play.max_steps is not None and env.capabilities.step_limit_option:
-            options["max_steps"] = play.max_steps
-        response = env.reset(play.seed, options)
-        play.visited.append(segment)
-        play.recent.clear()
-        play.recent.append(response.observation.text)
+        options = copy.deepcopy(episode.options)
+        if episode.max_steps is not None and env.capabilities.step_limit_option:
+            options["max_steps"] = episode.max_steps
+        response = env.reset(episode.seed, options)
+        episode.visited.append(segment)
+        episode.recent.clear()
+        episode.recent.append(response.observation.text)
         return response
 
-    def _enter(self, play: _Play, segment: int) -> Observation:
+    def _enter(self, episode: ChainEpisode, segment: int) -> Observation:
         """Make `segment` the active one, resetting it on its first visit; return what the policy is shown of that."""
-        left, returning, tail = play.active, segment in play.visited, tuple(play.recent)
+        left, returning, tail = episode.active, segment in episode.visited, tuple(episode.recent)
         if returning:
             current = self._segments[segment].observe()
-            play.recent.clear()
-            play.recent.append(current.text)
+            episode.recent.clear()
+            episode.recent.append(current.text)
         else:
-            current = self._start(play, segment).observation
-        play.active = segment
-        play.steps_here = 0
+            current = self._start(episode, segment).observation
+        episode.active = segment
+        episode.steps_here = 0
         self._tools = self._unite_tools()
-        verdict = play.verdicts[left]
+        verdict = episode.verdicts[left]
         why = "left" if verdict is None else "won" if verdict.success else "lost"
         detail = f"segment {left} -> {segment} ({left} was {why})"
         self.sink.event(ComponentEvent(component=self.label, kind="switched_segment", detail=detail))
@@ -377,12 +335,12 @@ class Chain(Component):
     def _unite_tools(self) -> ToolUnion:
         return ToolUnion([segment.tool_schemas() for segment in self._segments], self.options.tool_clashes)
 
-    def _playing(self, call: str) -> _Play:
+    def _playing(self, call: str) -> ChainEpisode:
         if self._closed:
             raise LifecycleError(f"chain: {call} after close; make a new chain")
-        if self._play is None:
+        if self._episode is None:
             raise LifecycleError(f"chain: {call} before reset; call reset() first")
-        return self._play
+        return self._episode
 
 
 def _joined(first: Observation, second: Observation) -> Observation:

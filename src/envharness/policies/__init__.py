@@ -1,1 +1,1 @@
-"""Policies that need no key: scripted, random, and any program on stdin and stdout."""
+"""Policies for any environment: scripted, random, any program on stdin and stdout, a language model."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from envharness.llm.chat import Message
+from envharness.llm.tokens import text_tokens
 
-BYTES_A_TOKEN = 3
-"""Bytes of UTF-8 counted as a token: on the high side for prose in every language, about right for code and digits."""
 TOKENS_A_MESSAGE = 8
 """What a message or a call costs beside its text."""
 KEPT_SHARE = 0.75
@@ -31,14 +30,16 @@ class PastTurn:
 class History:
     """The messages of one episode. The system message and the first observation stay; the oldest turns go first."""
 
-    def __init__(self, system: str, first: str, *, tokens: int | None, cut_note: str, beside: int = 0) -> None:
+    def __init__(
+        self, system: str, first: str, *, tokens: int | None, cut_note: Callable[[str], str], beside: int = 0
+    ) -> None:
         """Start with the system message and the first observation.
 
         Args:
             system: The system message.
             first: The first observation, which often states the task.
             tokens: The window, in estimated tokens; None never cuts.
-            cut_note: Said after the first observation where turns are left out; `{count}` becomes how many, such as
+            cut_note: Makes the note after the first observation where something is left out, from what that is, such as
                 `3 turns`.
             beside: Tokens that every request carries beside the messages, such as the tools'.
         """
@@ -85,7 +86,7 @@ class History:
         """Say what is left out: `parts`, and the turns that are; empty where nothing is."""
         turns = f"{self._left_out} turn{'s' if self._left_out > 1 else ''}"
         missing = [*parts, turns] if self._left_out else [*parts]
-        return self._cut_note.replace("{count}", " and ".join(missing)) if missing else ""
+        return self._cut_note(" and ".join(missing)) if missing else ""
 
     def _size(self) -> int:
         """Estimate the tokens of a request with the whole first observation."""
@@ -96,11 +97,6 @@ class History:
 def estimated_tokens(messages: Sequence[Message]) -> int:
     """Estimate, without a tokenizer and rather too high, how many tokens messages take."""
     return sum(_tokens_of(message) for message in messages)
-
-
-def text_tokens(text: str) -> int:
-    """Estimate how many tokens a text takes."""
-    return -(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN)
 
 
 def _tokens_of(message: Message) -> int:

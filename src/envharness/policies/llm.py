@@ -16,9 +16,10 @@ from envharness.core.types import ToolSchema
 from envharness.llm.chat import ChatAnswer, ChatClient, ChatRequest
 from envharness.llm.config import ModelConfig
 from envharness.llm.make import client_for, require_usable
+from envharness.llm.tokens import text_tokens
 from envharness.policies.formats import FormatName, make_format
 from envharness.policies.formats.base import Format, prompt, read, reply
-from envharness.policies.history import History, PastTurn, text_tokens
+from envharness.policies.history import History, PastTurn
 
 _SEEDS = 2**31
 """Endpoints take seeds of 31 bits."""
@@ -116,7 +117,7 @@ class LanguageModelPolicy:
                 self._system_message(turn.tools),
                 shown,
                 tokens=self._options.history_tokens,
-                cut_note=prompt("cut"),
+                cut_note=lambda missing: prompt("cut", missing=missing),
                 beside=_tokens_beside(self._format, turn),
             )
         else:
@@ -129,7 +130,7 @@ class LanguageModelPolicy:
         parts = [prompt("instructions") if instructions is None else instructions.strip(), self._format.explain(tools)]
         if self._options.skills:
             skills = "\n".join(f"- {skill.strip()}" for skill in self._options.skills)
-            parts.append(prompt("skills").replace("{skills}", skills))
+            parts.append(prompt("skills", skills=skills))
         return "\n\n".join(part for part in parts if part)
 
 
@@ -139,7 +140,8 @@ def _options(options: Mapping[str, Any]) -> LanguageModelOptions:
     except ValidationError as error:
         where, message = first_problem(error)
         known = ", ".join(LanguageModelOptions.model_fields)
-        raise ConfigError(f"policy llm: option {where!r}: {message} (options: {known})") from error
+        # Without its cause, which holds the value: it could be a key that was pasted where a reference belongs.
+        raise ConfigError(f"policy llm: option {where!r}: {message} (options: {known})") from None
 
 
 def _tokens_beside(form: Format, turn: Turn) -> int:

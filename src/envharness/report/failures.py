@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envharness.report.markup import Html, join, tag
+from envharness.report.markup import Html, join, table, tag
 from envharness.report.text import cut, words
 from envharness.rigger.records import FailureLabel, FailureShift, Prediction, Round
 
@@ -47,16 +47,7 @@ def _expected(prediction: Prediction, entry: Round) -> str:
 
 def _table(entry: Round) -> Html:
     heads = ("failure", "baseline", "this round", "predicted", "observed", "held")
-    return tag(
-        "div",
-        tag(
-            "table",
-            tag("thead", tag("tr", [tag("th", head, scope="col") for head in heads])),
-            tag("tbody", [_row(shift) for shift in entry.shifts]),
-        ),
-        class_="scroll",
-        tabindex=0,
-    )
+    return table(heads, [_row(shift) for shift in entry.shifts])
 
 
 def _row(shift: FailureShift) -> Html:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from envharness.report.markup import Html, join, tag
-from envharness.report.numbers import Band, Share
+from envharness.report.numbers import Band
 from envharness.report.text import percent
 from envharness.rigger.records import Measurement
+from envharness.rigger.summary import Share
 
 BINS = 20
 """A bar a twentieth: wide enough to read, narrow enough for a hundred rollouts. Five rollouts fill every fourth."""

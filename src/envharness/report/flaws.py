@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from envharness.core.messages import counted
-from envharness.report.markup import Html, join, tag
+from envharness.report.markup import Html, join, table, tag
 from envharness.report.numbers import Figures, FlawCount
 from envharness.report.text import cut, visible_line, words
 from envharness.report.weaknesses import Weakness
@@ -29,17 +29,7 @@ def flaw_section(figures: Figures, weaknesses: Sequence[Weakness]) -> Html:
 def _table(figures: Figures) -> Html:
     heads = ("weakness", "diagnosed in", "accepted against it", "mean strength")
     most = max(flaw.tasks for flaw in figures.flaws)
-    return tag(
-        "div",
-        tag(
-            "table",
-            tag("thead", tag("tr", [tag("th", head, scope="col") for head in heads])),
-            tag("tbody", [_row(flaw, most) for flaw in figures.flaws]),
-            class_="flaws",
-        ),
-        class_="scroll",
-        tabindex=0,
-    )
+    return table(heads, [_row(flaw, most) for flaw in figures.flaws], class_="flaws")
 
 
 def _row(flaw: FlawCount, most: int) -> Html:

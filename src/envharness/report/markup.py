@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from envharness.report.text import UNSEEN, name_unseen, visible
@@ -54,6 +54,22 @@ def tag(name: str, /, *children: Child, **attributes: Attribute) -> Html:
     if name in _VOID:
         return Html(f"<{name}{opening}>")
     return Html(f"<{name}{opening}>{join(*children)}</{name}>")
+
+
+def table(heads: Sequence[str], rows: Child, *, caption: str = "", class_: str | None = None) -> Html:
+    """Return a table with one row of heads, which scrolls by itself where the page is too narrow for it."""
+    return tag(
+        "div",
+        tag(
+            "table",
+            tag("caption", caption) if caption else None,
+            tag("thead", tag("tr", [tag("th", head, scope="col") for head in heads])),
+            tag("tbody", rows),
+            class_=class_,
+        ),
+        class_="scroll",
+        tabindex=0,
+    )
 
 
 def _attribute(key: str, value: Attribute) -> str:

@@ -11,13 +11,14 @@ from envharness.core.files import write_atomically
 from envharness.core.messages import counted
 from envharness.report.figures import distribution, distribution_panel, share_bar
 from envharness.report.flaws import flaw_section
-from envharness.report.markup import Html, join, tag
-from envharness.report.numbers import Band, Figures, Share, deciding_measurement
+from envharness.report.markup import Html, join, table, tag
+from envharness.report.numbers import Band, Figures
 from envharness.report.run import DesignerRun, Run, load_run
 from envharness.report.tasks import TaskPage, task_section
 from envharness.report.text import cut, duration, percent, visible_line, words
 from envharness.report.trajectory import caps_for
 from envharness.report.weaknesses import Weakness, declared_weaknesses
+from envharness.rigger.summary import Share, deciding_measurement
 from envharness.store.database import RunStore
 
 # Escaping keeps a trace from being markup; this keeps the page harmless even if that ever failed.
@@ -199,17 +200,11 @@ def _comparison(run: Run) -> Html:
     return tag(
         "section",
         tag("h2", "Beside the null"),
-        tag(
-            "div",
-            tag(
-                "table",
-                tag("caption", "Share of tasks in band, with 95 % Wilson intervals"),
-                tag("thead", tag("tr", [tag("th", head, scope="col") for head in heads])),
-                tag("tbody", [_designer_row(entry) for entry in runs]),
-                class_="shares",
-            ),
-            class_="scroll",
-            tabindex=0,
+        table(
+            heads,
+            [_designer_row(entry) for entry in runs],
+            caption="Share of tasks in band, with 95 % Wilson intervals",
+            class_="shares",
         ),
     )
 

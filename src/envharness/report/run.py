@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeVar
 
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import JsonValue
 
 from envharness.core.errors import StoreError
-from envharness.core.messages import one_line
 from envharness.core.types import JsonDict
-from envharness.report.numbers import Band, Figures, summarise
+from envharness.report.numbers import Band, Figures, figures_of
 from envharness.rigger.records import NULL_DESIGNER, RigSummary, TaskResult
-from envharness.rigger.results import DESIGNER_MODEL, RESULT, SUMMARY, count_rollouts
-from envharness.store.database import LIVE, RunStore
-
-Model = TypeVar("Model", bound=BaseModel)
+from envharness.rigger.results import DESIGNER_MODEL, load_all_results, load_summary
+from envharness.rigger.summary import count_rollouts
+from envharness.store.database import RunStore
 
 
 @dataclass(frozen=True)
@@ -57,22 +53,21 @@ class Run:
         Designers start from the same baselines, which are counted once.
         """
         runs = [run for run in (self.main, self.null) if run is not None]
-        asked, lost = count_rollouts([result for run in runs for result in run.results])
+        asked, invalid = count_rollouts([result for run in runs for result in run.results])
         # The time in each summary is the whole run's.
         seconds = max((run.summary.seconds for run in runs if run.summary is not None), default=None)
-        return (asked, lost, seconds if self.finished else None)
+        return (asked, invalid, seconds if self.finished else None)
 
 
 def load_run(store: RunStore) -> Run:
-    """Read a run. Raises StoreError where it holds no task result yet, or one of another form."""
+    """Read a run. Raises StoreError where it holds no task result yet, or one that is damaged."""
     config = store.config
     band = _band(config)
-    results = _results(store)
+    results = load_all_results(store)
     if not results:
         raise StoreError("this run holds no finished task yet: nothing to report; go on with `envharness rig` first")
-    summaries = {key: _parse(RigSummary, body, f"{SUMMARY} {key!r}") for key, body in _records(store, SUMMARY)}
     runs = {
-        designer: DesignerRun(designer, tuple(found), summaries.get(designer), summarise(found, band))
+        designer: DesignerRun(designer, tuple(found), load_summary(store, designer), figures_of(found, band))
         for designer, found in results.items()
     }
     main = runs[_main_designer(config, list(runs))]
@@ -97,22 +92,6 @@ def _designer_model(store: RunStore, designer: str) -> str:
     return f"{body.get('model')}, {whose}"
 
 
-def _records(store: RunStore, kind: str) -> Iterator[tuple[str, JsonDict]]:
-    """Yield the records of a kind, those that may still be replaced (invalid tasks, unfinished figures) first."""
-    yield from store.records(f"{LIVE}{kind}")
-    yield from store.records(kind)
-
-
-def _results(store: RunStore) -> dict[str, list[TaskResult]]:
-    """Read the task results by designer, in order of tasks; a decided one replaces an earlier invalid one."""
-    found: dict[str, dict[str, TaskResult]] = {}
-    for key, body in _records(store, RESULT):
-        # The key is designer/task, and a task's id may itself hold slashes.
-        designer, _, task = key.partition("/")
-        found.setdefault(designer, {})[task] = _parse(TaskResult, body, f"{RESULT} {key!r}")
-    return {designer: [results[task] for task in sorted(results)] for designer, results in found.items()}
-
-
 def _main_designer(config: JsonDict, designers: list[str]) -> str:
     configured = _id(config.get("designer"))
     if configured in designers:
@@ -135,10 +114,3 @@ def _id(value: JsonValue) -> str:
     if isinstance(value, dict):
         value = value.get("id")
     return value if isinstance(value, str) else ""
-
-
-def _parse(model: type[Model], body: JsonDict, what: str) -> Model:
-    try:
-        return model.model_validate(body)
-    except ValidationError as error:
-        raise StoreError(f"{what} of this run cannot be read: {one_line(error)}") from error

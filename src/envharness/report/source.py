@@ -44,7 +44,7 @@ def value_text(value: JsonValue) -> str:
         return json.dumps(value, ensure_ascii=False)
 
 
-def outline(candidate: Candidate) -> str:
+def candidate_line(candidate: Candidate) -> str:
     """Say in one line what a candidate is: where it comes from, how strong it is, what it answers and is made of."""
     facts = [f"template {candidate.template}" if candidate.template else ""]
     facts.append("" if candidate.magnitude is None else f"magnitude {candidate.magnitude:.3g}")

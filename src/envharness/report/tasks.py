@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from envharness.core.messages import counted
 from envharness.core.spec import ChainedNode, EnvironmentNode, StackSpec, WrappedNode
 from envharness.core.trace import Episode
 from envharness.report.failures import failure_list, failure_section
 from envharness.report.figures import rate_strip, rate_text
-from envharness.report.markup import Html, join, tag
-from envharness.report.numbers import Band, accepted_round, by_round, deciding_measurement, weakness_of
-from envharness.report.source import action_list, outline, python_source
+from envharness.report.markup import Html, join, table, tag
+from envharness.report.numbers import Band, by_round, flaw_of
+from envharness.report.source import action_list, candidate_line, python_source
 from envharness.report.text import cut, visible_line, words
 from envharness.report.trajectory import Caps, choose_pair, comparison
 from envharness.rigger.records import Candidate, Diagnosis, Measurement, Round, TaskResult
+from envharness.rigger.summary import accepted_round, deciding_measurement
 from envharness.store.database import RunStore
 
 PROSE_LIMIT = 4_000
@@ -59,7 +61,7 @@ def task_section(result: TaskResult, number: int, page: TaskPage) -> Html:
 def _line(result: TaskResult, band: Band) -> Html:
     after = deciding_measurement(result)
     fresh = f", fresh {rate_text(result.remeasured)}" if result.remeasured else ""
-    flaw = "" if weakness_of(result) == "none" else weakness_of(result)
+    flaw = "" if flaw_of(result) == "none" else flaw_of(result)
     return tag(
         "summary",
         tag("span", visible_line(result.task, NAME_LIMIT), class_="name"),
@@ -99,20 +101,7 @@ def _measurements(result: TaskResult) -> Html:
     rows += [("base stack, fresh rollouts", result.before), ("final stack, fresh rollouts", result.remeasured)]
     heads = ("", "won", "success rate", "turns, mean", "out of steps", "blocked turns")
     cells = [_measurement_row(name, measured) for name, measured in rows if measured is not None]
-    return tag(
-        "section",
-        tag("h4", "Measurements"),
-        tag(
-            "div",
-            tag(
-                "table",
-                tag("thead", tag("tr", [tag("th", head, scope="col") for head in heads])),
-                tag("tbody", cells),
-            ),
-            class_="scroll",
-            tabindex=0,
-        ),
-    )
+    return tag("section", tag("h4", "Measurements"), table(heads, cells))
 
 
 def _measurement_row(name: str, measured: Measurement) -> Html:
@@ -131,25 +120,25 @@ def _measurement_row(name: str, measured: Measurement) -> Html:
 def _rounds(result: TaskResult) -> Html | None:
     if not result.rounds:
         return None
-    return tag("section", tag("h4", "Rounds"), [_round(tries[-1], tries[:-1]) for tries in by_round(result)])
+    return tag("section", tag("h4", "Rounds"), [_round(attempts[-1], attempts[:-1]) for attempts in by_round(result)])
 
 
 def _round(entry: Round, unpaid: Sequence[Round]) -> Html:
     """Show a round by its last candidate, and those that failed a free check before it; the accepted one lies open."""
-    tries = f" · after {len(unpaid)} unpaid {'try' if len(unpaid) == 1 else 'tries'}" if unpaid else ""
+    after = f" · after {counted(len(unpaid), 'unpaid attempt')}" if unpaid else ""
     return tag(
         "details",
         tag(
             "summary",
             tag("span", f"Round {entry.number}"),
             tag("span", entry.decision, class_=f"badge {DECISION_STYLE[entry.decision]}"),
-            tag("span", f"{_outcome(entry)}{tries}", class_="muted"),
+            tag("span", f"{_outcome(entry)}{after}", class_="muted"),
         ),
         tag(
             "div",
             _content(entry),
-            tag("h6", "Unpaid tries before it") if unpaid else None,
-            [_unpaid_try(earlier, number) for number, earlier in enumerate(unpaid, 1)],
+            tag("h6", "Unpaid attempts before it") if unpaid else None,
+            [_unpaid_attempt(earlier, number) for number, earlier in enumerate(unpaid, 1)],
             class_="body",
         ),
         class_="round",
@@ -157,10 +146,10 @@ def _round(entry: Round, unpaid: Sequence[Round]) -> Html:
     )
 
 
-def _unpaid_try(entry: Round, number: int) -> Html:
+def _unpaid_attempt(entry: Round, number: int) -> Html:
     return tag(
         "details",
-        tag("summary", tag("span", f"Try {number}"), tag("span", _outcome(entry), class_="muted")),
+        tag("summary", tag("span", f"Attempt {number}"), tag("span", _outcome(entry), class_="muted")),
         tag("div", _content(entry), class_="body"),
         class_="round",
     )
@@ -202,7 +191,7 @@ def _written_on(entry: Round) -> Html | None:
 
 
 def _candidate(candidate: Candidate) -> Html:
-    facts = outline(candidate)
+    facts = candidate_line(candidate)
     stage, contract = candidate.in_env_actions, candidate.contract_source
     return join(
         tag("p", cut(facts, PROSE_LIMIT), class_="facts") if facts else None,

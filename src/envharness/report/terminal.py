@@ -14,13 +14,13 @@ from rich.text import Text
 from envharness.core.messages import counted
 from envharness.core.trace import Episode, TraceStep
 from envharness.report.figures import rate_text
-from envharness.report.numbers import Band, Figures, Share, accepted_round, by_round, deciding_measurement, weakness_of
-from envharness.report.run import Run, load_run
-from envharness.report.source import call_text, outline
+from envharness.report.numbers import Band, Figures, by_round, flaw_of
+from envharness.report.run import Run
+from envharness.report.source import call_text, candidate_line
 from envharness.report.text import cut, duration, percent, visible, visible_line, words
 from envharness.report.weaknesses import Weakness, declared_weaknesses
 from envharness.rigger.records import NULL_DESIGNER, Round, TaskResult
-from envharness.store.database import RunStore
+from envharness.rigger.summary import Share, accepted_round, deciding_measurement
 
 NAME_LIMIT = 72
 NAME_WIDTH = 20
@@ -41,9 +41,8 @@ def paragraph(text: str, style: str = "", limit: int = TEXT_LIMIT) -> Text:
     return Text(visible(cut(text, limit)), style=style)
 
 
-def run_tables(store: RunStore) -> Group:
-    """Return the whole overview of a run: figures, weaknesses, tasks. Raises StoreError where there is nothing yet."""
-    run = load_run(store)
+def run_tables(run: Run) -> Group:
+    """Return the whole overview of a run: figures, weaknesses, tasks."""
     declared = declared_weaknesses(run.config.get("policy"))
     parts: list[RenderableType] = [summary_table(run), flaw_table(run.main.figures, declared), task_table(run)]
     if not run.finished:
@@ -130,7 +129,7 @@ def task_table(run: Run) -> Table:
             rate_text(result.baseline),
             rate_text(deciding_measurement(result)),
             rate_text(result.remeasured) if result.remeasured else "-",
-            line(words(weakness_of(result))) if weakness_of(result) else "-",
+            line(words(flaw_of(result))) if flaw_of(result) else "-",
             str(len(by_round(result))),
         )
     return table
@@ -160,18 +159,18 @@ def task_detail(result: TaskResult, band: Band) -> Group:
         parts.append(paragraph(result.diagnosis.text))
         parts += [Padding(line(item, limit=TEXT_LIMIT), (0, 0, 0, 2)) for item in result.diagnosis.evidence]
     in_full = accepted_round(result) or (result.rounds[-1] if result.rounds else None)
-    for tries in by_round(result):
-        parts += [_unpaid_try(entry, number) for number, entry in enumerate(tries[:-1], 1)]
-        parts.append(_round(tries[-1], in_full=tries[-1] is in_full))
+    for attempts in by_round(result):
+        parts += [_unpaid_attempt(entry, number) for number, entry in enumerate(attempts[:-1], 1)]
+        parts.append(_round(attempts[-1], in_full=attempts[-1] is in_full))
     return Group(*parts)
 
 
-def _unpaid_try(entry: Round, number: int) -> Padding:
+def _unpaid_attempt(entry: Round, number: int) -> Padding:
     """Show in one line a candidate that failed a free check, so that its round went on with another one."""
     failed = next(
         (f"check {words(check.id)} failed" for check in entry.checks if not check.passed), words(entry.verdict)
     )
-    what = f"Round {entry.number}, unpaid try {number}: {outline(entry.candidate)}; {failed}"
+    what = f"Round {entry.number}, unpaid attempt {number}: {candidate_line(entry.candidate)}; {failed}"
     return Padding(line(what, "dim", TEXT_LIMIT), (1, 0, 0, 2))
 
 
@@ -179,7 +178,7 @@ def _round(entry: Round, *, in_full: bool) -> Padding:
     measured, candidate = entry.measured, entry.candidate
     won = f"{measured.successes} of {measured.valid} won" if measured else "no rollout paid for"
     head = f"Round {entry.number}: {entry.decision}, {won}, {words(entry.verdict)}"
-    parts: list[RenderableType] = [line(head, "bold"), line(outline(candidate), "dim", TEXT_LIMIT)]
+    parts: list[RenderableType] = [line(head, "bold"), line(candidate_line(candidate), "dim", TEXT_LIMIT)]
     if candidate.rationale:
         parts.append(paragraph(candidate.rationale))
     if in_full:

@@ -1,4 +1,4 @@
-"""Free checks: what a candidate must pass before a rollout of the policy is paid for."""
+"""Each free check: what it looks at, what it says, and the verdict where it fails."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeVar
 from envharness.core.errors import HookFault, SpecError, ZygoteError
 from envharness.core.trace import Episode, TraceStep
 from envharness.core.types import Action, Blocked, EnvResponse, JsonDict
-from envharness.rigger.records import Candidate, CheckResult
+from envharness.rigger.records import Candidate, CandidateCheck
 from envharness.sandbox import HookSession, check_source, open_session
 
 Result = TypeVar("Result")
@@ -65,16 +65,18 @@ def patiently(work: Callable[[], Result]) -> Result:
     return work()
 
 
-def check_compiles(candidate: Candidate, *, unsafe: bool = False) -> CheckResult:
+def check_compiles(candidate: Candidate, *, unsafe: bool = False) -> CandidateCheck:
     """Whether the Contract's source compiles and defines its class. Compiled in a guarded child, never here."""
     try:
         report = patiently(lambda: check_source(candidate.contract_source, unsafe=unsafe))
     except HookFault as fault:
-        return CheckResult(id="compiles", passed=False, detail=fault.reason)
-    return CheckResult(id="compiles", passed=True, detail=", ".join(sorted(report.overridden)) or "no hook overridden")
+        return CandidateCheck(id="compiles", passed=False, detail=fault.reason)
+    return CandidateCheck(
+        id="compiles", passed=True, detail=", ".join(sorted(report.overridden)) or "no hook overridden"
+    )
 
 
-def check_dry_run(candidate: Candidate, baseline: Sequence[Episode], *, unsafe: bool = False) -> list[CheckResult]:
+def check_dry_run(candidate: Candidate, baseline: Sequence[Episode], *, unsafe: bool = False) -> list[CandidateCheck]:
     """Whether the hooks survive the recorded baseline steps, and whether anything is different then.
 
     A Stage changes the start by construction (its replay is checked on the live environment), so a candidate with one
@@ -84,10 +86,10 @@ def check_dry_run(candidate: Candidate, baseline: Sequence[Episode], *, unsafe: 
         total = sum((patiently(lambda e=e: dry_run(candidate, e, unsafe=unsafe)) for e in baseline), DryRun())
     except (HookFault, SpecError) as fault:
         # SpecError: a recorded state that no hook can be shown. No hook can live here then, but other tasks can go on.
-        return [CheckResult(id="dry_run", passed=False, detail=str(fault))]
-    survived = CheckResult(id="dry_run", passed=True, detail=f"{total.steps} recorded steps")
+        return [CandidateCheck(id="dry_run", passed=False, detail=str(fault))]
+    survived = CandidateCheck(id="dry_run", passed=True, detail=f"{total.steps} recorded steps")
     changes = total.effects > 0 or bool(candidate.in_env_actions)
-    return [survived, CheckResult(id="changes_something", passed=changes, detail=str(total))]
+    return [survived, CandidateCheck(id="changes_something", passed=changes, detail=str(total))]
 
 
 def dry_run(candidate: Candidate, episode: Episode, *, unsafe: bool = False) -> DryRun:
@@ -132,32 +134,32 @@ def _dry_step(session: HookSession, step: TraceStep, asked: Action, state: JsonD
     return DryRun(steps=1, changed=int(visible != (response.observation, response.terminated, response.truncated)))
 
 
-def check_probes(stop: Episode, idle: Episode) -> list[CheckResult]:
+def check_probes(stop: Episode, idle: Episode) -> list[CandidateCheck]:
     """Whether the stack starts (a Stage replays), and whether doing nothing still loses through it."""
     if broken := next((episode for episode in (stop, idle) if not episode.valid), None):
         name = "replays" if "stage action" in broken.outcome.detail else "dry_run"
         return [_invalid(broken, name)]
     return [
-        CheckResult(id="replays", passed=True),
-        CheckResult(id="stop_fails", passed=not stop.success, detail=_won(stop, "stopping at once")),
-        CheckResult(id="no_op_fails", passed=not idle.success, detail=_won(idle, "calling nothing that exists")),
+        CandidateCheck(id="replays", passed=True),
+        CandidateCheck(id="stop_fails", passed=not stop.success, detail=_won(stop, "stopping at once")),
+        CandidateCheck(id="no_op_fails", passed=not idle.success, detail=_won(idle, "calling nothing that exists")),
     ]
 
 
-def check_solvable(tried: Sequence[Episode]) -> CheckResult:
+def check_solvable(tried: Sequence[Episode]) -> CandidateCheck:
     """Whether one of the known wins (the reference first) still verifies through the wrapped environment."""
     won = next((episode for episode in tried if episode.success), None)
     if won is not None:
-        return CheckResult(
+        return CandidateCheck(
             id="reference_solves", passed=True, detail=f"known win {won.index} in {len(won.steps)} turns"
         )
     if lost := next((e for e in tried if not e.valid and e.outcome.reason != "component_fault"), None):
         return _invalid(lost, MACHINERY)
     reasons = "; ".join(f"known win {e.index}: {e.outcome.reason} {e.outcome.detail}".strip() for e in tried)
-    return CheckResult(id="reference_solves", passed=False, detail=reasons)
+    return CandidateCheck(id="reference_solves", passed=False, detail=reasons)
 
 
-def verdict_of(checks: Sequence[CheckResult]) -> str:
+def verdict_of(checks: Sequence[CandidateCheck]) -> str:
     """Return the verdict name of a failed set of checks, or an empty string where all passed."""
     failed = next((check for check in checks if not check.passed), None)
     if failed is None:
@@ -171,11 +173,11 @@ def verdict_of(checks: Sequence[CheckResult]) -> str:
     return names.get(failed.id, "check_failed")
 
 
-def _invalid(episode: Episode, check: str) -> CheckResult:
+def _invalid(episode: Episode, check: str) -> CandidateCheck:
     """Return the failed check, blaming the candidate only for its own faults."""
     own = episode.outcome.reason == "component_fault"
     detail = f"{episode.outcome.reason}: {episode.outcome.detail}"
-    return CheckResult(id=check if own else MACHINERY, passed=False, detail=detail)
+    return CandidateCheck(id=check if own else MACHINERY, passed=False, detail=detail)
 
 
 def _won(episode: Episode, how: str) -> str:

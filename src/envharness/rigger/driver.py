@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from envharness.core.errors import BudgetExhaustedError, ProviderRefusedError
 from envharness.core.trace import Episode
-from envharness.rigger.calls import ModelDesk, call_key, store_answer, stored_answer
+from envharness.rigger.call_records import call_key, store_answer, stored_answer
+from envharness.rigger.calls import ModelCalls
 from envharness.rigger.plan import TaskPlan
 from envharness.rigger.records import TaskResult
 from envharness.rigger.requests import Answered, Batch, Call, Reply
@@ -23,15 +24,20 @@ WAIT_SECONDS = 1.0
 TURN_SECONDS = 0.05
 """How long a look may block where rollouts and model calls are both in flight, so that neither waits for the other."""
 
-Ready = deque[tuple[str, TaskPlan, Reply | None]]
 
-
-@dataclass
-class _Running:
-    """One plan and the batch it waits for."""
+@dataclass(frozen=True)
+class _NamedPlan:
+    """A plan and the name that its result is handed out under."""
 
     name: str
     plan: TaskPlan
+
+
+@dataclass
+class _PendingBatch:
+    """A batch that a plan waits for."""
+
+    waiting: _NamedPlan
     batch: Batch
     missing: set[str] = field(default_factory=set[str])
     found: dict[str, Episode] = field(default_factory=dict[str, Episode])
@@ -56,7 +62,7 @@ class Driver:
 
     store: RunStore
     engine: Engine
-    desk: ModelDesk
+    calls: ModelCalls
     window: int = 32
     budget: Budget = field(default_factory=Budget)
     """What model calls may use, those of earlier starts of the run included."""
@@ -64,11 +70,17 @@ class Driver:
     """What the run has used so far, earlier starts included; filled by `run`."""
     on_episode: Callable[[str, Episode], None] | None = None
     """Called with the phase and the episode after each rollout that was played (not for one found in the store)."""
-    _waiting: dict[str, list[_Running]] = field(default_factory=dict[str, list[_Running]])
+    _ready: deque[tuple[_NamedPlan, Reply | None]] = field(default_factory=deque[tuple[_NamedPlan, Reply | None]])
+    """Plans that can go on, with the reply to send; None begins one."""
+    _batches: dict[str, list[_PendingBatch]] = field(default_factory=dict[str, list[_PendingBatch]])
+    """For each job asked for, the batches that wait for its episode."""
+    _calls: dict[str, tuple[_NamedPlan, Call]] = field(default_factory=dict[str, tuple[_NamedPlan, Call]])
+    """For each call asked for, the plan that waits for its answer."""
     _phases: dict[str, str] = field(default_factory=dict[str, str])
+    """For each job asked for, where the store files its episode."""
+    _unsent: deque[RolloutJob | Call] = field(default_factory=deque[RolloutJob | Call])
     _playing: int = 0
-    _held: deque[RolloutJob | Call] = field(default_factory=deque[RolloutJob | Call])
-    _asking: dict[str, tuple[str, TaskPlan, Call]] = field(default_factory=dict[str, tuple[str, TaskPlan, Call]])
+    """Jobs submitted whose episode has not come yet."""
 
     def run(self, plans: Iterable[tuple[str, TaskPlan]]) -> Iterator[tuple[str, TaskResult]]:
         """Yield (name, result) as plans come to their end.
@@ -81,77 +93,69 @@ class Driver:
         except ProviderRefusedError:
             while (finished := self.engine.next_result(0)) is not None:
                 self._keep(*finished)
-            for key, answered in self.desk.drain():
-                self._keep_answer(self._asking.pop(key)[2], answered)
+            for key, answered in self.calls.drain():
+                self._keep_answer(self._calls.pop(key)[1], answered)
             raise
 
     def _run(self, plans: Iterable[tuple[str, TaskPlan]]) -> Iterator[tuple[str, TaskResult]]:
         pending = iter(plans)
-        ready: Ready = deque()
         active = 0
         while True:
             while active < self.window and (entry := next(pending, None)) is not None:
-                ready.append((*entry, None))
+                self._ready.append((_NamedPlan(*entry), None))
                 active += 1
-            if ready:
-                result = self._advance(*ready.popleft(), ready)
+            if self._ready:
+                result = self._advance(*self._ready.popleft())
                 if result is not None:
                     active -= 1
                     yield result
             elif active:
                 self._send()
-                self._collect(ready)
+                self._collect()
             else:
                 return
 
-    def _advance(
-        self,
-        name: str,
-        plan: TaskPlan,
-        reply: Reply | None,
-        ready: Ready,
-    ) -> tuple[str, TaskResult] | None:
-        """Send a plan what it waits for; ask for what it wants next."""
+    def _advance(self, waiting: _NamedPlan, reply: Reply | None) -> tuple[str, TaskResult] | None:
+        """Send a plan what it waits for and ask for what it wants next; return its result where it has come to one."""
         try:
-            wanted = next(plan) if reply is None else plan.send(reply)
+            wanted = next(waiting.plan) if reply is None else waiting.plan.send(reply)
         except StopIteration as end:
-            return name, end.value
+            return waiting.name, end.value
         if isinstance(wanted, Call):
-            self._ask(name, plan, wanted, ready)
+            self._ask(waiting, wanted)
         else:
-            self._play(_Running(name, plan, wanted), ready)
+            self._play(_PendingBatch(waiting, wanted))
         return None
 
-    def _ask(self, name: str, plan: TaskPlan, call: Call, ready: Ready) -> None:
+    def _ask(self, waiting: _NamedPlan, call: Call) -> None:
         """Answer a call from the store, or ask the model."""
         known = stored_answer(self.store, call)
         if known is not None:
-            ready.append((name, plan, known))
+            self._ready.append((waiting, known))
             return
-        self._asking[call_key(call)] = (name, plan, call)
-        self._held.append(call)
+        self._calls[call_key(call)] = (waiting, call)
+        self._unsent.append(call)
 
-    def _play(self, running: _Running, ready: Ready) -> None:
+    def _play(self, pending: _PendingBatch) -> None:
         """Take a batch's episodes from the store, and request those that are missing."""
-        batch = running.batch
-        for job in batch.jobs:
+        for job in pending.batch.jobs:
             episode = self.store.get_episode(job.key)
             if episode is None:
-                running.missing.add(job.key)
-                self._request(job, running)
+                pending.missing.add(job.key)
+                self._request(job, pending)
             else:
-                running.take(job.key, episode)
-        if not running.missing:
-            ready.append((running.name, running.plan, running.episodes()))
+                pending.take(job.key, episode)
+        if not pending.missing:
+            self._ready.append((pending.waiting, pending.episodes()))
 
-    def _request(self, job: RolloutJob, running: _Running) -> None:
-        """Submit a job once, however many plans ask for it."""
-        waiting = self._waiting.setdefault(job.key, [])
-        if not waiting:
-            self._phases[job.key] = running.batch.phase
-            self._held.append(job)
-        if running not in waiting:
-            waiting.append(running)
+    def _request(self, job: RolloutJob, pending: _PendingBatch) -> None:
+        """Submit a job once, however many batches hold it."""
+        batches = self._batches.setdefault(job.key, [])
+        if not batches:
+            self._phases[job.key] = pending.batch.phase
+            self._unsent.append(job)
+        if pending not in batches:
+            batches.append(pending)
 
     def _send(self) -> None:
         """Begin what plans wait for, as far as the budget goes.
@@ -160,46 +164,46 @@ class Driver:
         """
         spent = self.budget.exhausted_by(self.ledger.total)
         limited = self.budget != Budget()
-        while self._held and not spent:
-            if isinstance(wanted := self._held[0], Call):
-                self.desk.submit(wanted)
+        while self._unsent and not spent:
+            if isinstance(wanted := self._unsent[0], Call):
+                self.calls.submit(wanted)
             elif limited and self._playing >= self.engine.capacity:
                 return
             else:
                 self.engine.submit(wanted)
                 self._playing += 1
-            self._held.popleft()
-        if self._held and not self._playing and not self.desk.in_flight:
+            self._unsent.popleft()
+        if self._unsent and not self._playing and not self.calls.in_flight:
             raise BudgetExhaustedError(
-                f"the budget is spent: {spent}; paused with {len(self._held)} rollouts and calls waiting. "
+                f"the budget is spent: {spent}; paused with {len(self._unsent)} rollouts and calls waiting. "
                 "Everything finished is kept: raise 'budget' and give the same command to go on"
             )
 
-    def _collect(self, ready: Ready) -> None:
+    def _collect(self) -> None:
         """Wait for one episode or answer."""
-        if self.desk.in_flight:
-            self._collect_answer(ready, 0.0 if self._playing else WAIT_SECONDS)
-            if ready:
+        if self.calls.in_flight:
+            self._collect_answer(0.0 if self._playing else WAIT_SECONDS)
+            if self._ready:
                 return
         if self._playing:
-            self._collect_episode(ready, TURN_SECONDS if self.desk.in_flight else WAIT_SECONDS)
+            self._collect_episode(TURN_SECONDS if self.calls.in_flight else WAIT_SECONDS)
 
-    def _collect_answer(self, ready: Ready, timeout: float) -> None:
+    def _collect_answer(self, timeout: float) -> None:
         """Keep an answer that has come, and wake its plan."""
-        finished = self.desk.next_result(timeout)
+        finished = self.calls.next_result(timeout)
         if finished is None:
             return
         key, answered = finished
-        name, plan, call = self._asking.pop(key)
+        waiting, call = self._calls.pop(key)
         self._keep_answer(call, answered)
-        ready.append((name, plan, answered))
+        self._ready.append((waiting, answered))
 
     def _keep_answer(self, call: Call, answered: Answered) -> None:
         store_answer(self.store, call, answered)
         if answered.answer is not None:
             self.ledger.add(call.request.role, call.request.task, answered.answer.usage)
 
-    def _collect_episode(self, ready: Ready, timeout: float) -> None:
+    def _collect_episode(self, timeout: float) -> None:
         """Keep an episode that is done, and wake the plans whose batch it completes."""
         finished = self.engine.next_result(timeout)
         if finished is None:
@@ -208,10 +212,10 @@ class Driver:
         self._keep(job, episode)
         if refused_by_provider(episode):
             raise ProviderRefusedError(f"{episode.outcome.detail}; everything finished is kept")
-        for running in self._waiting.pop(job.key):
-            running.take(job.key, episode)
-            if not running.missing:
-                ready.append((running.name, running.plan, running.episodes()))
+        for pending in self._batches.pop(job.key):
+            pending.take(job.key, episode)
+            if not pending.missing:
+                self._ready.append((pending.waiting, pending.episodes()))
 
     def _keep(self, job: RolloutJob, episode: Episode) -> None:
         phase = self._phases.pop(job.key)

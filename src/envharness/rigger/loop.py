@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from envharness.core.policy import PolicySpec
 from envharness.core.spec import StackSpec
 from envharness.llm.make import client_for, require_usable
-from envharness.rigger.calls import ClientMaker, ModelDesk
+from envharness.rigger.calls import ClientMaker, ModelCalls
 from envharness.rigger.config import DesignerConfig, RigConfig
 from envharness.rigger.designers.base import AnyDesigner, Designer, build_designer
 from envharness.rigger.designers.llm_model import describe_model, same_model
@@ -17,8 +17,9 @@ from envharness.rigger.objectives import SuccessBand
 from envharness.rigger.observe import TaskView, require_reversible, view_task
 from envharness.rigger.plan import TaskPlan, TaskPlanner
 from envharness.rigger.records import NULL_DESIGNER, RigSummary, TaskResult
-from envharness.rigger.results import DESIGNER_MODEL, decided_tasks, load_results, put_result, put_summary, summarise
+from envharness.rigger.results import DESIGNER_MODEL, decided_tasks, load_results, put_result, put_summary
 from envharness.rigger.stacks import base_stacks, export_stacks
+from envharness.rigger.summary import summarise
 from envharness.rollouts.engine import Engine
 from envharness.rollouts.ledger import Budget, put_ledger
 from envharness.rollouts.progress import Progress, SilentProgress
@@ -62,11 +63,11 @@ def rig(
     progress = progress or SilentProgress()
     progress.begin("tasks", len(tasks) * len(designers))
     progress.advance(len(decided))
-    desk = ModelDesk(make_client)
+    calls = ModelCalls(make_client)
     driver = Driver(
         store,
         engine,
-        desk,
+        calls,
         budget=budget or Budget(),
         on_episode=lambda phase, _: progress.advance(0, note=phase),
     )
@@ -76,7 +77,7 @@ def rig(
             progress.advance(1)
             progress.say(f"{name} {result.task}: {result.status}, {result.reason}")
     finally:
-        desk.close()
+        calls.close()
         put_ledger(store, driver.ledger)
     return _finish(config, designers, store, time.monotonic() - started)
 

@@ -6,26 +6,24 @@ is brought back to where it was by sending it what the store holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from envharness.core.errors import SpecError
 from envharness.core.messages import counted
-from envharness.core.spec import StackSpec
 from envharness.core.trace import Episode
-from envharness.core.types import Action
-from envharness.rigger.checks import check_compiles, check_dry_run, check_probes, check_solvable, verdict_of
+from envharness.rigger.batches import TaskBatches
+from envharness.rigger.checks import verdict_of
 from envharness.rigger.config import RigConfig
-from envharness.rigger.designers.base import AnyDesigner, Bench, Designer, Evidence, Proposal
+from envharness.rigger.designers.base import AnyDesigner, DesignAttempt, Designer, Evidence, Proposal
 from envharness.rigger.diagnose import diagnose
-from envharness.rigger.failures import compare_failures
+from envharness.rigger.failure_shifts import compare_failures
+from envharness.rigger.free_checks import FreeChecks
 from envharness.rigger.objectives import Objective
 from envharness.rigger.observe import TaskView, policy_wins
-from envharness.rigger.probes import probe
 from envharness.rigger.records import (
-    NULL_DESIGNER,
     Candidate,
-    CheckResult,
+    CandidateCheck,
     Diagnosis,
     Direction,
     FailureLabel,
@@ -33,20 +31,10 @@ from envharness.rigger.records import (
     Round,
     TaskResult,
 )
-from envharness.rigger.requests import Batch, Call, Work, play
-from envharness.rigger.seeds import TaskSeeds
+from envharness.rigger.requests import Batch, Work, play
 from envharness.rigger.statistics import component_fault, measure
-from envharness.rollouts.job import Limits, RolloutJob
-
-__all__ = ["Batch", "Call", "TaskPlan", "TaskPlanner", "witnesses"]
 
 TaskPlan = Work[TaskResult]
-CheckPlan = Work[list[CheckResult]]
-
-MAX_WITNESSES = 4
-"""Known wins tried through a candidate before it counts as unsolvable."""
-IDLE_TURNS = 12
-"""Turns of the probe that calls nothing that exists."""
 
 
 @dataclass(frozen=True)
@@ -69,34 +57,24 @@ class TaskPlanner:
     unsafe_hooks: bool = False
 
     @property
-    def seeds(self) -> TaskSeeds:
-        """The task's seeds."""
-        return TaskSeeds(self.config.seed, self.view.task, self.designer_id)
-
-    @property
-    def is_null(self) -> bool:
-        """Whether the designer is the null, which changes nothing by definition."""
-        return self.designer_id == NULL_DESIGNER
-
-    # --- the plan ----------------------------------------------------------------------------------------------------
+    def batches(self) -> TaskBatches:
+        """The task's batches."""
+        return TaskBatches(self.view, self.config, self.designer_id)
 
     def plan(self) -> TaskPlan:
         """Observe, decide the direction, design, and re-measure where the configuration asks for it."""
         result = yield from self._rig()
         if self.config.remeasure and result.status != "invalid":
-            before = yield from self._measure("remeasure/before", result.base_stack, self.seeds.before)
+            before, _ = yield from _measured(self.batches.remeasured_before())
             after = before
             if result.final_stack != result.base_stack:
-                phase = f"remeasure/{self.designer_id}"
-                after = yield from self._measure(phase, result.final_stack, self.seeds.after)
+                after, _ = yield from _measured(self.batches.remeasured_after(result.final_stack))
             result = result.model_copy(update={"before": before, "remeasured": after})
         return result
 
     def _rig(self) -> TaskPlan:
         base = self.view.base_stack
-        batch = self._policy_batch("rig/baseline", base, self.seeds.baseline, self.config.rollouts)
-        episodes = tuple((yield from play(batch)))
-        measured = measure(episodes, [job.key for job in batch.jobs])
+        measured, episodes = yield from _measured(self.batches.baseline())
         result = TaskResult(
             task=self.view.task, status="rejected", base_stack=base, final_stack=base, baseline=measured
         )
@@ -154,16 +132,16 @@ class TaskPlanner:
         entry: Round | _Stop = _Stop("no attempt is allowed")
         for attempt in range(self.config.check_retries + 1):
             proposal = yield from self._propose(evidence, number, attempt)
-            if proposal.lost or proposal.gave_up:
-                return evidence, _Stop(proposal.lost or proposal.gave_up, invalid=bool(proposal.lost))
+            if proposal.unanswered or proposal.gave_up:
+                return evidence, _Stop(proposal.unanswered or proposal.gave_up, invalid=bool(proposal.unanswered))
             candidate = (proposal.candidate or Candidate()).model_copy(
-                update={"contract_seed": self.seeds.contract(number, attempt)}
+                update={"contract_seed": self.batches.seeds.contract(number, attempt)}
             )
             diagnosis = proposal.diagnosis or self._current_diagnosis(evidence)
             checks = (
-                [CheckResult(id="answer", passed=False, detail=proposal.problem)]
+                [CandidateCheck(id="answer", passed=False, detail=proposal.problem)]
                 if proposal.candidate is None
-                else (yield from self._check(evidence, candidate, number))
+                else (yield from FreeChecks(self.batches, evidence.baseline, self.unsafe_hooks).run(candidate, number))
             )
             written = {"diagnosis": diagnosis, "prediction": proposal.prediction}
             if not (verdict := verdict_of(checks)):
@@ -192,7 +170,7 @@ class TaskPlanner:
     def _propose(self, evidence: Evidence, number: int, attempt: int) -> Work[Proposal]:
         """Let the designer write, at once or by asking."""
         if not isinstance(self.designer, Designer):
-            return (yield from self.designer.write(evidence, self._bench(number, attempt)))
+            return (yield from self.designer.write(evidence, self._attempt(number, attempt)))
         candidate = self.designer.propose(evidence)
         return Proposal(candidate, gave_up="" if candidate else "the designer has nothing more to try")
 
@@ -204,7 +182,7 @@ class TaskPlanner:
             return None
         if all(episode.success for episode in episodes):
             return ()
-        return (yield from self.designer.label_failures(evidence, episodes, self._bench(number, 0)))
+        return (yield from self.designer.label_failures(evidence, episodes, self._attempt(number, 0)))
 
     def _analyse(self, evidence: Evidence, entry: Round, episodes: Sequence[Episode]) -> Work[Round]:
         """Add to a measured round, which is decided by now, how it was lost and whether that was expected."""
@@ -214,28 +192,17 @@ class TaskPlanner:
         shifts = compare_failures(entry.prediction, evidence.failures, labels)
         return entry.model_copy(update={"failures": list(labels), "shifts": shifts})
 
-    def _bench(self, number: int, attempt: int) -> Bench:
-        def stage_probe(actions: Sequence[Action]) -> Batch:
-            stack = Candidate(in_env_actions=list(actions)).apply(self.view.base_stack)
-            job = self._probe_job(stack, (), 0).model_copy(update={"record_states": True})
-            return self._probe_batch(f"rig/{self.designer_id}/explore-{number}", [job])
-
-        return Bench(self.designer_id, number, attempt, stage_probe)
+    def _attempt(self, number: int, attempt: int) -> DesignAttempt:
+        return DesignAttempt(self.designer_id, number, attempt, partial(self.batches.stage_probe, number))
 
     # --- the verdict -------------------------------------------------------------------------------------------------
 
     def _validate(
-        self, evidence: Evidence, candidate: Candidate, checks: list[CheckResult], number: int
+        self, evidence: Evidence, candidate: Candidate, checks: list[CandidateCheck], number: int
     ) -> Work[tuple[Round, tuple[Episode, ...]]]:
         """Pay for K fresh rollouts and decide from their aggregate."""
         stack = candidate.apply(self.view.base_stack)
-
-        def seed(index: int) -> int:
-            return self.seeds.round(number, index)
-
-        batch = self._policy_batch(f"rig/{self.designer_id}/round-{number}", stack, seed, self.config.rollouts)
-        episodes = tuple((yield from play(batch)))
-        measured = measure(episodes, [job.key for job in batch.jobs])
+        measured, episodes = yield from _measured(self.batches.round(number, stack))
         if fault := component_fault(episodes):
             verdict, feedback, accepts = "component_fault", f"the batch is void, {fault}", False
         else:
@@ -253,92 +220,6 @@ class TaskPlanner:
         )
         return entry, episodes
 
-    # --- the free checks ---------------------------------------------------------------------------------------------
-
-    def _check(self, evidence: Evidence, candidate: Candidate, number: int) -> CheckPlan:
-        """Run the free checks in order of cost, up to the first that fails."""
-        if not candidate.contract_source and not candidate.in_env_actions:
-            detail = "the null changes nothing by definition" if self.is_null else "the candidate is empty"
-            return [CheckResult(id="changes_something", passed=self.is_null, detail=detail)]
-        checks: list[CheckResult] = []
-        if candidate.contract_source:
-            checks.append(check_compiles(candidate, unsafe=self.unsafe_hooks))
-            if verdict_of(checks):
-                return checks
-        checks += check_dry_run(candidate, evidence.baseline, unsafe=self.unsafe_hooks)
-        if verdict_of(checks):
-            return checks
-        try:
-            stack = candidate.apply(self.view.base_stack)
-        except SpecError as error:
-            return [*checks, CheckResult(id="replays", passed=False, detail=str(error))]
-        phase = f"rig/{self.designer_id}/check-{number}"
-        idle = self.config.limits.model_copy(update={"max_steps": min(IDLE_TURNS, self.config.limits.max_steps)})
-        jobs = [self._probe_job(stack, (), 0), self._probe_job(stack, (), 1, limits=idle, then_idle=True)]
-        stop, nothing = yield from play(self._probe_batch(phase, jobs))
-        checks += check_probes(stop, nothing)
-        if verdict_of(checks):
-            return checks
-        return checks + (yield from self._check_witnesses(candidate, stack, phase, evidence))
-
-    def _check_witnesses(self, candidate: Candidate, stack: StackSpec, phase: str, evidence: Evidence) -> CheckPlan:
-        """Play the known wins through the candidate until one verifies."""
-        known = witnesses(candidate, self.view.reference, policy_wins(evidence.baseline))
-        tried: list[Episode] = []
-        for index, actions in enumerate(known[:MAX_WITNESSES]):
-            tried += yield from play(self._probe_batch(phase, [self._probe_job(stack, actions, index)]))
-            if tried[-1].success:
-                break
-        return [check_solvable(tried)] if tried else []
-
-    # --- jobs --------------------------------------------------------------------------------------------------------
-
-    def _measure(self, phase: str, stack: StackSpec, seed: Callable[[int], int]) -> Work[Measurement]:
-        batch = self._policy_batch(phase, stack, seed, self.config.remeasure, record_states=False)
-        episodes = yield from play(batch)
-        return measure(episodes, [job.key for job in batch.jobs])
-
-    def _policy_batch(
-        self, phase: str, stack: StackSpec, seed: Callable[[int], int], count: int, *, record_states: bool = True
-    ) -> Batch:
-        jobs = tuple(
-            RolloutJob(
-                task=self.view.task,
-                stack=stack,
-                policy=self.config.policy,
-                env_seed=self.seeds.env,
-                policy_seed=seed(index),
-                index=index,
-                limits=self.config.limits,
-                record_states=record_states,
-            )
-            for index in range(count)
-        )
-        return Batch(phase, jobs)
-
-    def _probe_batch(self, phase: str, jobs: Sequence[RolloutJob]) -> Batch:
-        return Batch(phase, tuple(jobs), paid=False)
-
-    def _probe_job(
-        self,
-        stack: StackSpec,
-        actions: Sequence[Action],
-        index: int,
-        *,
-        limits: Limits | None = None,
-        then_idle: bool = False,
-    ) -> RolloutJob:
-        return RolloutJob(
-            task=self.view.task,
-            stack=stack,
-            policy=probe(actions, then="idle" if then_idle else "stop"),
-            env_seed=self.seeds.env,
-            policy_seed=0,
-            index=index,
-            limits=limits or self.config.limits,
-            record_states=False,
-        )
-
     def _current_diagnosis(self, evidence: Evidence) -> Diagnosis:
         """Return what the latest complete rollouts show; those of the baseline until a candidate was measured."""
         last = next((e for e in reversed(evidence.rounds) if e.measured is not None), None)
@@ -352,7 +233,7 @@ class TaskPlanner:
             wins = (self.view.reference,)
         return Evidence(
             task=self.view.task,
-            seed=self.seeds.design,
+            seed=self.batches.seeds.design,
             direction=direction,
             band=self.config.band,
             max_steps=self.config.limits.max_steps,
@@ -365,21 +246,10 @@ class TaskPlanner:
         )
 
 
-def witnesses(
-    candidate: Candidate, reference: Sequence[Action] | None, wins: Sequence[Sequence[Action]]
-) -> list[tuple[Action, ...]]:
-    """Return action lists that should win through the candidate, the most telling first, each once.
-
-    A Stage moves the start along `prefix`: where a known win begins with it, its rest must still win. A candidate may
-    name actions that its own conditions ask for first (parameter `opens_with`).
-    """
-    known = ([tuple(reference)] if reference else []) + [tuple(win) for win in wins]
-    prefix = tuple(candidate.in_env_actions)
-    rests = [win[len(prefix) :] for win in known if prefix and win[: len(prefix)] == prefix]
-    opening = candidate.parameters.get("opens_with")
-    opened = tuple(Action.model_validate(action) for action in opening) if isinstance(opening, list) else ()
-    options = [*rests, *((*opened, *win) for win in known if opened), *known]
-    return [actions for index, actions in enumerate(options) if actions not in options[:index]]
+def _measured(batch: Batch) -> Work[tuple[Measurement, tuple[Episode, ...]]]:
+    """Play a batch; return its figures and its episodes."""
+    episodes = tuple((yield from play(batch)))
+    return measure(episodes, [job.key for job in batch.jobs]), episodes
 
 
 def _with(evidence: Evidence, entry: Round, latest: tuple[Episode, ...]) -> Evidence:

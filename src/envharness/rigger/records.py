@@ -125,7 +125,7 @@ class Candidate(BaseModel):
         return stack
 
 
-class CheckResult(BaseModel):
+class CandidateCheck(BaseModel):
     """One free check of a candidate, made before any rollout is paid for."""
 
     id: str
@@ -143,7 +143,7 @@ class Round(BaseModel):
     diagnosis: Diagnosis | None = None
     """What the candidate was written on: the baseline's diagnosis in the first round, later that of the latest rollouts
     on a candidate."""
-    checks: list[CheckResult] = Field(default_factory=list[CheckResult])
+    checks: list[CandidateCheck] = Field(default_factory=list[CandidateCheck])
     measured: Measurement | None = None
     """None where a free check failed, so that no rollout was paid for."""
     decision: Decision

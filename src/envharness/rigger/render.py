@@ -7,30 +7,24 @@ from collections.abc import Iterable, Sequence
 
 from envharness.core.trace import Episode, TraceStep
 from envharness.core.types import ToolSchema
+from envharness.llm.tokens import BYTES_A_TOKEN, text_tokens
 from envharness.rigger.designers.base import Evidence
 from envharness.rigger.fence import fence
 from envharness.rigger.flaws import FLAWS
 from envharness.rigger.patterns import spell
 from envharness.rigger.records import Candidate, FailureLabel, Measurement, Round
 
-BYTES_PER_TOKEN = 3
-"""Fewer than the usual four, so that an estimate is too high sooner than too low."""
 LEAST_TOKENS = 800
 """A budget below this cannot hold what any answer needs."""
 _HEADINGS = 60
 """Tokens kept free for headings and fences."""
 
 
-def tokens_of(text: str) -> int:
-    """Estimate the tokens of a text, on the high side for most models."""
-    return -(-len(text.encode(errors="replace")) // BYTES_PER_TOKEN)
-
-
 def clip(text: str, tokens: int) -> str:
     """Cut a text in its middle to at most `tokens`, saying how much is gone."""
-    if tokens_of(text) <= tokens:
+    if text_tokens(text) <= tokens:
         return text
-    room = tokens * BYTES_PER_TOKEN - 40
+    room = tokens * BYTES_A_TOKEN - 40
     if room <= 0:
         return ""
     raw = text.encode(errors="replace")
@@ -55,12 +49,12 @@ def render_evidence(evidence: Evidence, tokens: int) -> str:
         _section("Earlier rounds", render_rounds(evidence.rounds), tokens // 5),
         _section("Rollouts in outline", _outlines(evidence), tokens // 4),
     ]
-    left = tokens - sum(tokens_of(part) for part in parts) - 8
+    left = tokens - sum(text_tokens(part) for part in parts) - 8
     chosen = choose_episodes(played)
     for number, episode in enumerate(chosen):
         share = left // (len(chosen) - number)
         part = _section(f"In full: {_kind(episode)}", render_episode(episode, max(share - _HEADINGS, 0)), share)
-        left -= tokens_of(part) + 1
+        left -= text_tokens(part) + 1
         parts.append(part)
     return "\n\n".join(part for part in parts if part)
 
@@ -175,9 +169,9 @@ def _section(title: str, body: str, tokens: int) -> str:
     if not body or room <= 0:
         return ""
     made = f"## {title}\n{fence(clip(body, room), title.lower())}"
-    while tokens_of(made) > tokens and room > 0:
+    while text_tokens(made) > tokens and room > 0:
         # Breaking up chat markers makes a hostile text longer than it was.
-        room -= max(tokens_of(made) - tokens, 8)
+        room -= max(text_tokens(made) - tokens, 8)
         made = f"## {title}\n{fence(clip(body, max(room, 0)), title.lower())}"
     return made if room > 0 else ""
 
@@ -188,7 +182,7 @@ def _fitting(turns: Sequence[str], tokens: int) -> tuple[int, int]:
     while head + tail < len(turns):
         from_end = tail <= head
         turn = turns[len(turns) - 1 - tail] if from_end else turns[head]
-        tokens -= tokens_of(turn) + 1
+        tokens -= text_tokens(turn) + 1
         if tokens < 0:
             break
         head, tail = (head, tail + 1) if from_end else (head + 1, tail)

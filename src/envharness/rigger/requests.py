@@ -11,7 +11,7 @@ from envharness.llm.chat import ChatAnswer, ChatRequest
 from envharness.llm.config import ModelConfig
 from envharness.rollouts.job import RolloutJob
 
-Failure = Literal["context_too_long", "content_filter", "provider"]
+CallFailure = Literal["context_too_long", "content_filter", "provider"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Answered:
     """What became of a call: an answer, or the reason why there is none."""
 
     answer: ChatAnswer | None = None
-    failure: Failure | None = None
+    failure: CallFailure | None = None
     """`context_too_long` and `content_filter` are final: asking the same again ends the same. `provider` is the
     machinery's failure and is asked again when the run is started again. None where there is an answer."""
     detail: str = ""

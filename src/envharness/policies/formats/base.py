@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import Protocol
 
 from pydantic import JsonValue, ValidationError
@@ -14,15 +11,16 @@ from pydantic import JsonValue, ValidationError
 from envharness.core.policy import Turn
 from envharness.core.types import Action, ToolSchema
 from envharness.llm.chat import ChatAnswer, Message
+from envharness.llm.prompts import fill_prompt
+from envharness.llm.thoughts import split_thought
 
 CUT = "Your answer was cut off at its length limit, so nothing was done. Answer more briefly."
 EMPTY = "Your answer was empty, so nothing was done. Name one action."
 NESTED = "The arguments of your action are nested too deeply, so nothing was done. Make them simpler."
+QUOTED = 200
+"""Characters of a malformed answer that are quoted back to the model."""
 NO_ANSWER = "(no answer)"
 """Stands for an empty answer in the history, because some endpoints refuse an empty message."""
-
-_THOUGHT = re.compile(r"<think>(.*?)(?:</think>|\Z)", re.DOTALL | re.IGNORECASE)
-_UNOPENED = re.compile(r"\A(?:(?!<think>).)*?</think>", re.DOTALL | re.IGNORECASE)
 
 
 class UnreadableAnswer(Exception):
@@ -104,24 +102,9 @@ def reply(answered: Message, shown: str) -> tuple[Message, ...]:
     )
 
 
-def split_thought(text: str) -> tuple[str, str]:
-    """Return the `<think>` parts of a text, and the rest. A part that is never closed goes on to the end.
-
-    A model whose prompt opened the thought for it writes only the end tag; all before that is thought.
-    """
-    unopened = _UNOPENED.match(text)
-    found: list[str] = []
-    if unopened:
-        found.append(unopened[0][: -len("</think>")].strip())
-        text = text[unopened.end() :]
-    found += [part.strip() for part in _THOUGHT.findall(text)]
-    return _joined(found), _THOUGHT.sub("", text).strip()
-
-
-@cache
-def prompt(name: str) -> str:
-    """Return the prompt text that is shipped as `prompts/NAME.txt`."""
-    return (files("envharness.policies.formats") / "prompts" / f"{name}.txt").read_text(encoding="utf-8").strip()
+def prompt(name: str, **values: str) -> str:
+    """Return a prompt of the formats, filled in. Raises KeyError for a place that no value is given for."""
+    return fill_prompt("envharness.policies.formats", name, **values)
 
 
 def _joined(parts: Sequence[str]) -> str:

@@ -10,10 +10,8 @@ import orjson
 from envharness.core.policy import Turn
 from envharness.core.types import Action, JsonDict, ToolSchema
 from envharness.llm.chat import ChatAnswer, Message, ToolCall
-from envharness.policies.formats.base import NO_ANSWER, Asking, UnreadableAnswer, prompt, split_thought
-
-_SHOWN = 200
-"""Characters of a malformed answer that are quoted back."""
+from envharness.llm.thoughts import split_thought
+from envharness.policies.formats.base import NO_ANSWER, QUOTED, Asking, UnreadableAnswer, prompt
 
 
 class FunctionCalling:
@@ -64,12 +62,12 @@ def _arguments(call: ToolCall) -> JsonDict:
         found: object = orjson.loads(call.arguments) if call.arguments.strip() else {}
     except orjson.JSONDecodeError as error:
         raise UnreadableAnswer(
-            f"The arguments of your call of {call.name} are not JSON ({error}): {call.arguments[:_SHOWN]!r}. "
+            f"The arguments of your call of {call.name} are not JSON ({error}): {call.arguments[:QUOTED]!r}. "
             "Nothing was done."
         ) from error
     if not isinstance(found, dict):
         raise UnreadableAnswer(
-            f"The arguments of your call of {call.name} must be a JSON object, not {call.arguments[:_SHOWN]!r}. "
+            f"The arguments of your call of {call.name} must be a JSON object, not {call.arguments[:QUOTED]!r}. "
             "Nothing was done."
         )
     return cast("JsonDict", found)

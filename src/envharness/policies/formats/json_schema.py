@@ -12,12 +12,12 @@ from pydantic import JsonValue
 from envharness.core.policy import Turn
 from envharness.core.types import Action, JsonDict, Observation, ToolSchema
 from envharness.llm.chat import ChatAnswer, Message
+from envharness.llm.thoughts import split_thought
 from envharness.policies.command_tool import admissible_commands, command_tool, only_string
-from envharness.policies.formats.base import NO_ANSWER, Asking, UnreadableAnswer, prompt, split_thought
+from envharness.policies.formats.base import NO_ANSWER, QUOTED, Asking, UnreadableAnswer, prompt
 from envharness.policies.formats.line import describe
 
 _FENCE = re.compile(r"\A```[^\n]*\n(.*)\n```\Z", re.DOTALL)
-_SHOWN = 200
 
 
 class JsonSchema:
@@ -33,12 +33,12 @@ class JsonSchema:
     def explain(self, tools: Sequence[ToolSchema]) -> str:
         """Return how to answer, with the tools as text."""
         if command_tool(tools):
-            return prompt("json_schema_command").replace("{tools}", describe(tools))
+            return prompt("json_schema_command", tools=describe(tools))
         described = "\n".join(
             orjson.dumps({"tool": tool.name, "description": tool.description, "arguments": tool.parameters}).decode()
             for tool in tools
         )
-        return prompt("json_schema").replace("{tools}", described)
+        return prompt("json_schema", tools=described)
 
     def ask(self, turn: Turn) -> Asking:
         """Return the schema of this turn's answer."""
@@ -130,7 +130,7 @@ def _object(text: str) -> JsonDict:
         found = orjson.loads(fenced[1] if fenced else text)
     except orjson.JSONDecodeError as error:
         raise UnreadableAnswer(
-            f"Your answer is not JSON ({error}), so nothing was done: {text[:_SHOWN]!r}. Answer with one object alone."
+            f"Your answer is not JSON ({error}), so nothing was done: {text[:QUOTED]!r}. Answer with one object alone."
         ) from error
     if not isinstance(found, dict):
         raise UnreadableAnswer("Your answer is not a JSON object, so nothing was done.")

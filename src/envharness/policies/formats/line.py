@@ -12,9 +12,8 @@ from pydantic import JsonValue
 
 from envharness.core.types import Action, JsonDict, ToolSchema
 from envharness.policies.command_tool import command_tool
-from envharness.policies.formats.base import UnreadableAnswer
+from envharness.policies.formats.base import QUOTED, UnreadableAnswer
 
-_SHOWN = 200
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 _KEY = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)\s*")
 _COMMA = re.compile(r"\s*,")
@@ -136,7 +135,7 @@ def _value(text: str, place: int, tool: str) -> tuple[JsonValue, int]:
 
 def _misread(tool: str, rest: str) -> str:
     return (
-        f"The arguments of {tool} cannot be read at {rest.strip()[:_SHOWN]!r}, so nothing was done. "
+        f"The arguments of {tool} cannot be read at {rest.strip()[:QUOTED]!r}, so nothing was done. "
         f'Write them as {tool}(argument="text", other=1).'
     )
 
@@ -144,7 +143,7 @@ def _misread(tool: str, rest: str) -> str:
 def _not_a_call(text: str, tools: Sequence[ToolSchema]) -> UnreadableAnswer:
     names = ", ".join(tool.name for tool in tools)
     return UnreadableAnswer(
-        f"{text[:_SHOWN]!r} is not a call of a tool, so nothing was done. Write one as "
+        f"{text[:QUOTED]!r} is not a call of a tool, so nothing was done. Write one as "
         f'tool(argument="text"). The tools: {names}.'
     )
 

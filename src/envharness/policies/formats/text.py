@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from envharness.core.policy import Turn
 from envharness.core.types import Action, ToolSchema
 from envharness.llm.chat import ChatAnswer, Message
-from envharness.policies.formats.base import NO_ANSWER, Asking, prompt, split_thought
+from envharness.llm.thoughts import split_thought
+from envharness.policies.formats.base import NO_ANSWER, Asking, prompt
 from envharness.policies.formats.line import describe, example, parse_line, unwrap
 
 
@@ -16,7 +17,7 @@ class Text:
 
     def explain(self, tools: Sequence[ToolSchema]) -> str:
         """Return how to answer, with the tools as text."""
-        return prompt("text").replace("{example}", example(tools)).replace("{tools}", describe(tools))
+        return prompt("text", example=example(tools), tools=describe(tools))
 
     def ask(self, turn: Turn) -> Asking:
         """Ask for plain text."""

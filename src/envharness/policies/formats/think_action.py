@@ -20,7 +20,7 @@ class ThinkAction:
 
     def explain(self, tools: Sequence[ToolSchema]) -> str:
         """Return how to answer, with the tools as text."""
-        return prompt("think_action").replace("{example}", example(tools)).replace("{tools}", describe(tools))
+        return prompt("think_action", example=example(tools), tools=describe(tools))
 
     def ask(self, turn: Turn) -> Asking:
         """Ask for plain text."""

@@ -68,27 +68,27 @@ class Proposal:
     prediction: Prediction | None = None
     problem: str = ""
     """The answer holds no candidate: a failed check, told to the next attempt."""
-    lost: str = ""
+    unanswered: str = ""
     """Our side failed (no model answered): nothing is decided about the task."""
     gave_up: str = ""
     """It has nothing more to try: the task is rejected."""
 
 
 @dataclass(frozen=True)
-class Bench:
-    """Where a designer works: which attempt of which round this is, and a free look at where actions lead."""
+class DesignAttempt:
+    """One attempt at a candidate: of which round, and a free look at where actions lead."""
 
     designer: str
     round: int
     """From 1; 0 before the first round."""
-    attempt: int
-    """0-based; a candidate that failed a free check is written anew within the same round."""
+    number: int
+    """0-based, within the round; a candidate that failed a free check is written anew within the same round."""
     stage_probe: Callable[[Sequence[Action]], Batch]
     """A batch of one unpaid job: the base stack with a Stage of these actions, on which the policy stops at once."""
 
     def call_name(self, purpose: str) -> str:
         """Return the name that tells this call from every other one of the task."""
-        return f"{self.designer}/round-{self.round}/attempt-{self.attempt}/{purpose}"
+        return f"{self.designer}/round-{self.round}/attempt-{self.number}/{purpose}"
 
 
 @runtime_checkable
@@ -104,12 +104,12 @@ class AskingDesigner(Protocol):
         """The model it asks."""
         ...
 
-    def write(self, evidence: Evidence, bench: Bench) -> Work[Proposal]:
+    def write(self, evidence: Evidence, attempt: DesignAttempt) -> Work[Proposal]:
         """Come to the next candidate, or say why there is none. Never an acceptance: that is for the rollouts."""
         ...
 
     def label_failures(
-        self, evidence: Evidence, episodes: Sequence[Episode], bench: Bench
+        self, evidence: Evidence, episodes: Sequence[Episode], attempt: DesignAttempt
     ) -> Work[tuple[FailureLabel, ...] | None]:
         """Label the lost rollouts among `episodes`; None where they could not be. Informs the next write only."""
         ...

@@ -12,8 +12,8 @@ from envharness.core.errors import ConfigError
 from envharness.core.messages import first_problem
 from envharness.core.types import Action, ToolSchema
 from envharness.llm.chat import ChatAnswer
-from envharness.rigger.designers.base import Bench, Evidence
-from envharness.rigger.designers.llm import LanguageModelDesigner, NoAnswerError, Talk
+from envharness.rigger.designers.base import DesignAttempt, Evidence
+from envharness.rigger.designers.llm import LanguageModelDesigner
 from envharness.rigger.designers.llm_answers import (
     UnusableAnswerError,
     WrittenCandidate,
@@ -21,7 +21,8 @@ from envharness.rigger.designers.llm_answers import (
     read_candidate,
     read_object,
 )
-from envharness.rigger.designers.llm_forms import CONTRACT, FINISH, RESTART, move_blank, move_tools
+from envharness.rigger.designers.llm_conversation import Conversation, NoAnswerError
+from envharness.rigger.designers.llm_forms import CONTRACT_TOOL, FINISH, RESTART, exploration_tools, move_tool
 from envharness.rigger.designers.llm_prompts import contract_prompt, how_to_answer, prompt
 from envharness.rigger.fence import fence
 from envharness.rigger.patterns import spell
@@ -52,13 +53,17 @@ class ExploringDesigner(LanguageModelDesigner):
             raise ConfigError(f"designer {self.name!r}: moves must be 1 or more, not {moves}")
         self._moves = moves
 
-    def write_candidate(self, evidence: Evidence, talk: Talk, failed: Sequence[Round]) -> Work[WrittenCandidate]:
+    def write_candidate(
+        self, evidence: Evidence, conversation: Conversation, failed: Sequence[Round]
+    ) -> Work[WrittenCandidate]:
         """Explore, then ask for the Contract on the start that was chosen."""
-        stage, talk = yield from self._explore(evidence, talk)
+        stage, conversation = yield from self._explore(evidence, conversation)
         shown = "; ".join(map(spell, stage)) or "the environment's own, without a Stage"
-        talk = talk.say("user", contract_prompt(shown, failed, how_to_answer(self._form, CONTRACT)))
+        conversation = conversation.say(
+            "user", contract_prompt(shown, failed, how_to_answer(self._form, CONTRACT_TOOL))
+        )
         try:
-            written = read_candidate((yield from self.ask_blank(talk, "write", CONTRACT)))
+            written = read_candidate((yield from conversation.ask("write", CONTRACT_TOOL)))
         except UnusableAnswerError:
             # Where a start was chosen there is a candidate, whatever became of the Contract.
             if not stage:
@@ -66,51 +71,53 @@ class ExploringDesigner(LanguageModelDesigner):
             written = WrittenCandidate(rationale="A new start; the answer that should hold a Contract held none.")
         return written.model_copy(update={"in_env_actions": stage})
 
-    def _explore(self, evidence: Evidence, talk: Talk) -> Work[tuple[list[Action], Talk]]:
+    def _explore(self, evidence: Evidence, conversation: Conversation) -> Work[tuple[list[Action], Conversation]]:
         """Let the model move until it finishes or its moves are used up. Raises UnusableAnswerError, NoAnswerError."""
-        stage, screen = yield from self._resume(evidence, talk.bench)
+        stage, screen = yield from self._resume(evidence, conversation.attempt)
         how = (
             f"Act with the environment's tools; {RESTART} goes back to the start, {FINISH} ends the exploration."
             if self._form == "tool"
-            else how_to_answer(self._form, move_blank(evidence.tools))
+            else how_to_answer(self._form, move_tool(evidence.tools))
         )
-        talk = talk.say("user", prompt("explore", how=how, turns=str(self._moves), position=_position(stage, screen)))
+        conversation = conversation.say(
+            "user", prompt("explore", how=how, turns=str(self._moves), position=_position(stage, screen))
+        )
         unusable = 0
         for turn in range(self._moves):
-            blank, tools = move_blank(evidence.tools), move_tools(evidence.tools)
-            answer = yield from self.ask_blank(talk, f"explore-{turn}", blank, tools)
+            tool, offered = move_tool(evidence.tools), exploration_tools(evidence.tools)
+            answer = yield from conversation.ask(f"explore-{turn}", tool, offered)
             try:
                 move = read_move(answer, evidence.tools)
             except UnusableAnswerError as error:
                 unusable += 1
                 if unusable == UNUSABLE_IN_A_ROW:
                     raise
-                talk = talk.say("assistant", "(no move)").say("user", f"This was no move: {error}")
+                conversation = conversation.say("assistant", "(no move)").say("user", f"This was no move: {error}")
                 continue
             unusable = 0
             if move == "finish":
-                return stage, talk.say("assistant", _said(move))
+                return stage, conversation.say("assistant", _said(move))
             tried = [] if isinstance(move, str) else [*stage, move]
-            shown, problem = yield from self._look(tried, talk.bench)
+            shown, problem = yield from self._look(tried, conversation.attempt)
             if not problem:
                 stage, screen = tried, shown
-            talk = talk.say("assistant", _said(move)).say("user", problem or _position(stage, screen))
-        return stage, talk
+            conversation = conversation.say("assistant", _said(move)).say("user", problem or _position(stage, screen))
+        return stage, conversation
 
-    def _resume(self, evidence: Evidence, bench: Bench) -> Work[tuple[list[Action], str]]:
+    def _resume(self, evidence: Evidence, attempt: DesignAttempt) -> Work[tuple[list[Action], str]]:
         """Return the last Stage that was proposed and what it shows; nothing where there is none, or it fails."""
         last: list[Action] = list(evidence.rounds[-1].candidate.in_env_actions) if evidence.rounds else []
-        screen, problem = yield from self._look(last, bench)
+        screen, problem = yield from self._look(last, attempt)
         if problem and last:
             last = []
-            screen, problem = yield from self._look(last, bench)
+            screen, problem = yield from self._look(last, attempt)
         if problem:
             raise NoAnswerError(problem)
         return last, screen
 
-    def _look(self, stage: Sequence[Action], bench: Bench) -> Work[tuple[str, str]]:
+    def _look(self, stage: Sequence[Action], attempt: DesignAttempt) -> Work[tuple[str, str]]:
         """Return what the policy would be shown first after `stage`, or why it cannot be played."""
-        episode = (yield from play(bench.stage_probe(stage)))[0]
+        episode = (yield from play(attempt.stage_probe(stage)))[0]
         if episode.valid and episode.start is not None:
             return episode.start.shown.text, ""
         if episode.outcome.reason == "component_fault":

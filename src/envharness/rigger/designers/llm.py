@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, TypeVar
+from dataclasses import replace
+from typing import ClassVar, TypeVar
 
 from pydantic import JsonValue
 
 from envharness.core.errors import ConfigError
 from envharness.core.policy import PolicySpec
-from envharness.core.seeding import derive_seed
 from envharness.core.trace import Episode
-from envharness.core.types import Action, ToolSchema
-from envharness.llm.chat import ChatAnswer, ChatRequest, Message
+from envharness.core.types import Action
+from envharness.llm.chat import Message
 from envharness.llm.config import ModelConfig
-from envharness.rigger.designers.base import Bench, Evidence, Proposal
+from envharness.rigger.designers.base import DesignAttempt, Evidence, Proposal
 from envharness.rigger.designers.llm_answers import (
     UnusableAnswerError,
     WrittenCandidate,
@@ -25,7 +24,8 @@ from envharness.rigger.designers.llm_answers import (
     read_diagnosis,
     read_labels,
 )
-from envharness.rigger.designers.llm_forms import DIAGNOSIS, FORMS, LABELS, AnswerForm, Blank, candidate_blank
+from envharness.rigger.designers.llm_conversation import Conversation, NoAnswerError, TooLongError
+from envharness.rigger.designers.llm_forms import DIAGNOSIS_TOOL, FORMS, LABELS_TOOL, AnswerForm, candidate_tool
 from envharness.rigger.designers.llm_model import choose_model
 from envharness.rigger.designers.llm_prompts import (
     candidate_prompt,
@@ -38,32 +38,15 @@ from envharness.rigger.designers.llm_prompts import (
 from envharness.rigger.fence import fence
 from envharness.rigger.records import Candidate, Diagnosis, FailureLabel, Prediction, Round
 from envharness.rigger.render import LEAST_TOKENS, render_episode, render_evidence
-from envharness.rigger.requests import Answered, Call, Work, ask
+from envharness.rigger.requests import Work
 
 SHRINKS = 3
 """Sizes of the evidence tried where it does not fit the model: all of the budget, half, a quarter."""
 
+_FORM_BESIDE_FORMAT: dict[str, AnswerForm] = {"json_schema": "json_schema", "text": "json", "think_action": "json"}
+"""The form that suits a model which plays in a format without tool calls."""
+
 Read = TypeVar("Read")
-
-
-@dataclass(frozen=True)
-class Talk:
-    """A conversation so far, and how the calls in it are named and answered."""
-
-    task: str
-    seed: int
-    bench: Bench
-    messages: tuple[Message, ...]
-
-    def say(self, role: Literal["user", "assistant"], text: str) -> Talk:
-        """Return the conversation with this said; what one side says in a row is one message.
-
-        Many chat templates refuse two messages of one side.
-        """
-        *before, last = self.messages
-        if last.role == role:
-            return replace(self, messages=(*before, last.model_copy(update={"content": f"{last.content}\n\n{text}"})))
-        return replace(self, messages=(*self.messages, Message(role=role, content=text)))
 
 
 class LanguageModelDesigner:
@@ -121,56 +104,53 @@ class LanguageModelDesigner:
 
     # --- the contract of an asking designer --------------------------------------------------------------------------
 
-    def write(self, evidence: Evidence, bench: Bench) -> Work[Proposal]:
+    def write(self, evidence: Evidence, attempt: DesignAttempt) -> Work[Proposal]:
         """Diagnose once a round, then write; again with less evidence where it does not fit the model."""
         last = evidence.rounds[-1] if evidence.rounds else None
         if last is not None and last.verdict == "incomplete":
             # Nothing was learnt about it, so it is asked again, with fresh rollouts.
             return Proposal(last.candidate, diagnosis=last.diagnosis, prediction=last.prediction)
-        if reason := self._out_of_patience(evidence, bench):
+        if reason := self._out_of_patience(evidence, attempt):
             return Proposal(gave_up=reason)
         try:
-            return (yield from self._shrinking(lambda tokens: self._write(evidence, bench, tokens)))
+            return (yield from self._shrinking(lambda tokens: self._write(evidence, attempt, tokens)))
         except UnusableAnswerError as error:
-            diagnosis, prediction = _written_in_round(evidence, bench.round)
+            diagnosis, prediction = _written_in_round(evidence, attempt.round)
             return Proposal(problem=str(error), diagnosis=diagnosis, prediction=prediction)
         except NoAnswerError as error:
-            return Proposal(lost=str(error))
+            return Proposal(unanswered=str(error))
 
     def label_failures(
-        self, evidence: Evidence, episodes: Sequence[Episode], bench: Bench
+        self, evidence: Evidence, episodes: Sequence[Episode], attempt: DesignAttempt
     ) -> Work[tuple[FailureLabel, ...] | None]:
         """Have the losses labelled in one call; None where the model does not, for whatever reason."""
         lost = [episode for episode in episodes if episode.valid and not episode.success]
         if not self._labels_failures or not lost:
             return None if lost else ()
         try:
-            return (yield from self._shrinking(lambda tokens: self._label(evidence, lost, bench, tokens)))
+            return (yield from self._shrinking(lambda tokens: self._label(evidence, lost, attempt, tokens)))
         except (UnusableAnswerError, NoAnswerError):
             return None
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
-    def _write(self, evidence: Evidence, bench: Bench, tokens: int) -> Work[Proposal]:
-        before = tuple(entry for entry in evidence.rounds if entry.number < bench.round)
+    def _write(self, evidence: Evidence, attempt: DesignAttempt, tokens: int) -> Work[Proposal]:
+        before = tuple(entry for entry in evidence.rounds if entry.number < attempt.round)
         failed = evidence.rounds[len(before) :]
         opening = render_evidence(replace(evidence, rounds=before), tokens)
-        talk = Talk(
-            task=evidence.task,
-            seed=evidence.seed,
-            bench=bench,
-            messages=(Message(role="system", content=system_prompt(self._instructions)),),
-        ).say("user", opening)
-        diagnosis, prediction = _written_in_round(evidence, bench.round)
+        conversation = self._begin(evidence, attempt, system_prompt(self._instructions)).say("user", opening)
+        diagnosis, prediction = _written_in_round(evidence, attempt.round)
         if diagnosis is None:
-            talk = talk.say("user", diagnosis_prompt(evidence, failed, how_to_answer(self._form, DIAGNOSIS)))
-            answer = yield from self.ask_blank(talk, "diagnose", DIAGNOSIS)
+            conversation = conversation.say(
+                "user", diagnosis_prompt(evidence, failed, how_to_answer(self._form, DIAGNOSIS_TOOL))
+            )
+            answer = yield from conversation.ask("diagnose", DIAGNOSIS_TOOL)
             written = read_diagnosis(answer, _shown(evidence))
             diagnosis, prediction = _diagnosis(written, evidence), written.prediction
             failed = ()
-        talk = talk.say("assistant", _as_said(diagnosis))
+        conversation = conversation.say("assistant", _as_said(diagnosis))
         try:
-            candidate = yield from self.write_candidate(evidence, talk, failed)
+            candidate = yield from self.write_candidate(evidence, conversation, failed)
         except UnusableAnswerError as error:
             return Proposal(problem=str(error), diagnosis=diagnosis, prediction=prediction)
         made = Candidate(
@@ -180,16 +160,18 @@ class LanguageModelDesigner:
         )
         return Proposal(made, diagnosis=diagnosis, prediction=prediction)
 
-    def write_candidate(self, evidence: Evidence, talk: Talk, failed: Sequence[Round]) -> Work[WrittenCandidate]:
+    def write_candidate(
+        self, evidence: Evidence, conversation: Conversation, failed: Sequence[Round]
+    ) -> Work[WrittenCandidate]:
         """Ask for the candidate. Raises UnusableAnswerError where the answer holds none."""
-        blank = candidate_blank(evidence.tools)
-        talk = talk.say("user", candidate_prompt(failed, how_to_answer(self._form, blank)))
-        return read_candidate((yield from self.ask_blank(talk, "write", blank)))
+        tool = candidate_tool(evidence.tools)
+        conversation = conversation.say("user", candidate_prompt(failed, how_to_answer(self._form, tool)))
+        return read_candidate((yield from conversation.ask("write", tool)))
 
-    def _out_of_patience(self, evidence: Evidence, bench: Bench) -> str:
+    def _out_of_patience(self, evidence: Evidence, attempt: DesignAttempt) -> str:
         """Return why the task is given up: the last rounds brought no answer that could be checked at all."""
-        recent = range(bench.round - self._patience, bench.round)
-        if bench.attempt or recent.start < 1:
+        recent = range(attempt.round - self._patience, attempt.round)
+        if attempt.number or recent.start < 1:
             return ""
         unusable = [
             all(check.id == "answer" for entry in evidence.rounds if entry.number == number for check in entry.checks)
@@ -198,39 +180,28 @@ class LanguageModelDesigner:
         return f"no usable answer of the designer in {self._patience} rounds" if all(unusable) else ""
 
     def _label(
-        self, evidence: Evidence, lost: Sequence[Episode], bench: Bench, tokens: int
+        self, evidence: Evidence, lost: Sequence[Episode], attempt: DesignAttempt, tokens: int
     ) -> Work[tuple[FailureLabel, ...]]:
         share = tokens // len(lost)
         shown = [
             fence(render_episode(episode, share), f"lost rollout {episode.index}, {episode.outcome.reason}")
             for episode in lost
         ]
-        request = f"{how_to_answer(self._form, LABELS)}\n\n" + "\n\n".join(shown)
-        system = Message(role="system", content=prompt("failures", labels=known_labels(evidence)))
-        talk = Talk(evidence.task, evidence.seed, bench, (system,)).say("user", request)
-        answer = yield from self.ask_blank(talk, "failures", LABELS)
+        request = f"{how_to_answer(self._form, LABELS_TOOL)}\n\n" + "\n\n".join(shown)
+        system = prompt("failures", labels=known_labels(evidence))
+        conversation = self._begin(evidence, attempt, system).say("user", request)
+        answer = yield from conversation.ask("failures", LABELS_TOOL)
         return read_labels(answer, [episode.index for episode in lost])
 
-    # --- asking ------------------------------------------------------------------------------------------------------
-
-    def ask_blank(self, talk: Talk, purpose: str, blank: Blank, tools: tuple[ToolSchema, ...] = ()) -> Work[ChatAnswer]:
-        """Ask in the designer's form. `tools`, where given, are offered instead of the blank's own.
-
-        Raises UnusableAnswerError where a filter refused, and NoAnswerError where nobody answered.
-        """
-        offered = tools or (ToolSchema(name=blank.name, description=blank.description, parameters=blank.schema),)
-        name = talk.bench.call_name(purpose)
-        request = ChatRequest(
-            messages=talk.messages,
-            tools=offered if self._form == "tool" else (),
-            json_schema=blank.schema if self._form == "json_schema" else None,
-            seed=derive_seed(talk.seed, name) >> 33,
-            key=name,
-            role="designer",
-            task=talk.task,
+    def _begin(self, evidence: Evidence, attempt: DesignAttempt, system: str) -> Conversation:
+        return Conversation(
+            model=self._model,
+            form=self._form,
+            task=evidence.task,
+            seed=evidence.seed,
+            attempt=attempt,
+            messages=(Message(role="system", content=system),),
         )
-        answered = yield from ask(Call(request, self._model))
-        return _answer(answered)
 
     def _shrinking(self, work: Callable[[int], Work[Read]]) -> Work[Read]:
         """Do `work` with the whole budget of evidence, then with less as long as the model's context is too short."""
@@ -242,28 +213,10 @@ class LanguageModelDesigner:
         return (yield from work(self._tokens >> (SHRINKS - 1)))
 
 
-class NoAnswerError(Exception):
-    """Nobody answered, which is no fault of the designer's. Never leaves this package."""
-
-
-class TooLongError(NoAnswerError):
-    """The prompt does not fit the model."""
-
-
-def _answer(answered: Answered) -> ChatAnswer:
-    if answered.answer is not None:
-        return answered.answer
-    if answered.failure == "context_too_long":
-        raise TooLongError(f"the evidence does not fit the designer's model: {answered.detail}")
-    if answered.failure == "content_filter":
-        raise UnusableAnswerError(f"the provider's filter refused: {answered.detail}")
-    raise NoAnswerError(f"the designer's model did not answer: {answered.detail}")
-
-
 def _form_of(policy: PolicySpec | None) -> AnswerForm:
     """Return the form that suits the policy's model: one that plays without tool calls may have none."""
     played = policy.options.get("format") if policy is not None else None
-    return {"json_schema": "json_schema", "text": "json", "think_action": "json"}.get(str(played), "tool")  # pyright: ignore[reportReturnType]  the values are forms
+    return _FORM_BESIDE_FORMAT.get(str(played), "tool")
 
 
 def _shown(evidence: Evidence) -> dict[int, int]:

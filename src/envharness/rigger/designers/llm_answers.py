@@ -12,13 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, f
 from envharness.core.messages import one_line
 from envharness.core.types import Action, JsonDict
 from envharness.llm.chat import ChatAnswer
+from envharness.llm.thoughts import split_thought
 from envharness.rigger.records import FailureLabel, PredictedChange, Prediction
 
 MAX_STARTS = 64
 """Braces tried as the start of a JSON object before an answer counts as holding none."""
 MAX_ANSWER = 200_000
 """Characters of an answer that are read."""
-_THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL | re.IGNORECASE)
 _PYTHON = re.compile(r"```(?:python|py)[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
 _FENCED = re.compile(r"\A\s*```\w*[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 
@@ -128,7 +128,7 @@ def read_diagnosis(answer: ChatAnswer, shown: Mapping[int, int]) -> WrittenDiagn
 
 def read_candidate(answer: ChatAnswer) -> WrittenCandidate:
     """Read a candidate. Source in a Python block of its own counts. Raises UnusableAnswerError where there is none."""
-    blocks = _PYTHON.findall(_THOUGHT.sub("", answer.text))
+    blocks = _PYTHON.findall(split_thought(answer.text)[1])
     try:
         found = read_object(answer, "contract_source", "in_env_actions")
     except UnusableAnswerError:
@@ -154,7 +154,7 @@ def read_labels(answer: ChatAnswer, lost: Sequence[int]) -> tuple[FailureLabel, 
 
 def read_object(answer: ChatAnswer, *keys: str) -> JsonDict:
     """Return the first JSON object with one of `keys`: of a tool call, else of the text. Raises UnusableAnswerError."""
-    texts = [call.arguments for call in answer.tool_calls] + [_THOUGHT.sub("", answer.text)]
+    texts = [call.arguments for call in answer.tool_calls] + [split_thought(answer.text)[1]]
     found = [candidate for text in texts for candidate in _objects(text[:MAX_ANSWER])]
     for candidate in found:
         if any(key in candidate for key in keys):
@@ -163,7 +163,7 @@ def read_object(answer: ChatAnswer, *keys: str) -> JsonDict:
         raise UnusableAnswerError("the answer was cut at the token limit before it was complete: write less")
     if found:
         raise UnusableAnswerError(f"the JSON has no {' or '.join(repr(key) for key in keys)} at its top level")
-    said = " ".join(_THOUGHT.sub("", answer.text).split())[:120]
+    said = " ".join(split_thought(answer.text)[1].split())[:120]
     raise UnusableAnswerError(f"no tool call and no JSON object in the answer ({said!r})" if said else "empty answer")
 
 

@@ -1,9 +1,8 @@
-"""The forms in which a designer's model answers, and the schemas it fills in."""
+"""The forms in which a designer's model answers, and the tools whose parameters are the schemas of its answers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from pydantic import JsonValue
@@ -18,15 +17,6 @@ AXES: tuple[str, ...] = get_args(FailureAxis)
 
 RESTART = "restart_stage"
 FINISH = "finish_stage"
-
-
-@dataclass(frozen=True)
-class Blank:
-    """A thing to be filled in: its name as a tool, what it is for, and its schema."""
-
-    name: str
-    description: str
-    schema: JsonDict
 
 
 def _object(**properties: JsonValue) -> JsonDict:
@@ -48,10 +38,10 @@ def _list(items: JsonValue) -> JsonDict:
     return {"type": "array", "items": items}
 
 
-DIAGNOSIS = Blank(
-    "record_diagnosis",
-    "Write down what decides whether the policy wins, where it shows, and what you expect to change.",
-    _object(
+DIAGNOSIS_TOOL = ToolSchema(
+    name="record_diagnosis",
+    description="Write down what decides whether the policy wins, where it shows, and what you expect to change.",
+    parameters=_object(
         flaw=_TEXT,
         explanation=_TEXT,
         evidence=_list(_object(rollout=_COUNT, steps=_list(_COUNT), what=_TEXT)),
@@ -63,34 +53,34 @@ DIAGNOSIS = Blank(
     ),
 )
 
-CONTRACT = Blank(
-    "propose_contract",
-    "Propose the Contract for the start that you chose.",
-    _object(contract_source=_TEXT, rationale=_TEXT),
+CONTRACT_TOOL = ToolSchema(
+    name="propose_contract",
+    description="Propose the Contract for the start that you chose.",
+    parameters=_object(contract_source=_TEXT, rationale=_TEXT),
 )
 
-LABELS = Blank(
-    "label_failures",
-    "Say of each lost rollout how it was lost.",
-    _object(failures=_list(_object(rollout=_COUNT, axis=_AXIS, label=_TEXT, sentence=_TEXT))),
+LABELS_TOOL = ToolSchema(
+    name="label_failures",
+    description="Say of each lost rollout how it was lost.",
+    parameters=_object(failures=_list(_object(rollout=_COUNT, axis=_AXIS, label=_TEXT, sentence=_TEXT))),
 )
 
 
-def candidate_blank(tools: Sequence[ToolSchema]) -> Blank:
-    """Return the blank of a candidate for an environment with these tools."""
-    return Blank(
-        "propose_component",
-        "Propose a component: actions played before the policy's first turn, Contract source, or both.",
-        _object(in_env_actions=_list(_action(tools)), contract_source=_TEXT, rationale=_TEXT),
+def candidate_tool(tools: Sequence[ToolSchema]) -> ToolSchema:
+    """Return the tool that takes a candidate for an environment with these tools."""
+    return ToolSchema(
+        name="propose_component",
+        description="Propose a component: actions played before the policy's first turn, Contract source, or both.",
+        parameters=_object(in_env_actions=_list(_action(tools)), contract_source=_TEXT, rationale=_TEXT),
     )
 
 
-def move_blank(tools: Sequence[ToolSchema]) -> Blank:
-    """Return the blank of one move of an exploration, for servers without tool calls."""
-    return Blank(
-        "move",
-        "Act in the environment, go back to the start, or finish.",
-        {
+def move_tool(tools: Sequence[ToolSchema]) -> ToolSchema:
+    """Return the tool that takes one move of an exploration, for servers without tool calls."""
+    return ToolSchema(
+        name="move",
+        description="Act in the environment, go back to the start, or finish.",
+        parameters={
             "type": "object",
             "properties": {
                 "thought": _TEXT,
@@ -103,7 +93,7 @@ def move_blank(tools: Sequence[ToolSchema]) -> Blank:
     )
 
 
-def move_tools(tools: Sequence[ToolSchema]) -> tuple[ToolSchema, ...]:
+def exploration_tools(tools: Sequence[ToolSchema]) -> tuple[ToolSchema, ...]:
     """Return the environment's own tools, and two that lead back to the start and out of the exploration."""
     nothing: JsonDict = {"type": "object", "properties": {}}
     return (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.resources import files
-from string import Template
 
+from envharness.core.types import ToolSchema
+from envharness.llm.prompts import fill_prompt
 from envharness.rigger.designers.base import Evidence
-from envharness.rigger.designers.llm_forms import AXES, AnswerForm, Blank
+from envharness.rigger.designers.llm_forms import AXES, AnswerForm
 from envharness.rigger.fence import fence
 from envharness.rigger.records import Round
 from envharness.rigger.render import clip, render_candidate
@@ -20,9 +20,8 @@ SOURCE_TOKENS = 1200
 
 
 def prompt(name: str, **values: str) -> str:
-    """Return the text file `name`, filled in. Raises KeyError for a place that no value is given for."""
-    text = files("envharness.rigger").joinpath("prompts", f"{name}.txt").read_text(encoding="utf-8")
-    return Template(text).substitute(values).strip()
+    """Return a prompt of the designers, filled in. Raises KeyError for a place that no value is given for."""
+    return fill_prompt("envharness.rigger", name, **values)
 
 
 def system_prompt(instructions: str) -> str:
@@ -31,11 +30,11 @@ def system_prompt(instructions: str) -> str:
     return prompt("system", imports=", ".join(ALLOWED_IMPORTS), instructions=extra)
 
 
-def how_to_answer(form: AnswerForm, blank: Blank) -> str:
+def how_to_answer(form: AnswerForm, tool: ToolSchema) -> str:
     """Return the sentence that says how to answer."""
     if form == "tool":
-        return f"Answer by calling the tool {blank.name} once."
-    properties = blank.schema.get("properties")
+        return f"Answer by calling the tool {tool.name} once."
+    properties = tool.parameters.get("properties")
     keys = ", ".join(properties) if isinstance(properties, dict) else ""
     return f"Answer with one JSON object with the keys {keys}."
 

@@ -1,4 +1,4 @@
-"""Failure analysis: losses labelled by a model, and whether they shifted as its designer predicted."""
+"""Whether the failures of a round shifted against the baseline as its designer predicted."""
 
 from __future__ import annotations
 
