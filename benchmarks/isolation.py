@@ -9,7 +9,10 @@ from os import getloadavg
 from statistics import median
 from time import perf_counter, sleep
 
+from pydantic import JsonValue
+
 from benchmarks import Figure, at_least, at_most
+from benchmarks.isolated_episodes import measure_episodes
 from envharness.core.types import Action, EnvResponse, JsonDict, Observation
 from envharness.sandbox import open_session, stop_zygote
 from envharness.sandbox.session import HookSession
@@ -42,7 +45,7 @@ _RESPONSE = EnvResponse(observation=Observation(text="something happened"))
 
 
 def measure() -> dict[str, Figure]:
-    """All figures, each the median of many runs in this process."""
+    """All figures: medians of many runs in this process, then whole episodes in many processes."""
     stop_zygote()
     zygote = _seconds(lambda: open_session(_NOTHING, seed=0).close(), 1)
     session = _seconds(lambda: open_session(_CONTRACT, seed=0).close(), 100)
@@ -69,6 +72,7 @@ def measure() -> dict[str, Figure]:
         "isolation_call_100kb_us": Figure(large * 1e6, "us"),
         "isolation_not_overridden_round_trips": at_most(round_trips, "calls", 0),
         "isolation_not_overridden_call_us": Figure(unchanged * 1e6, "us"),
+        **measure_episodes(),
     }
 
 
@@ -97,7 +101,8 @@ def _call_seconds(session: HookSession, state_bytes: int, times: int, pause: flo
     """Median seconds of a hook call whose state, of about `state_bytes`, changes each time."""
     taken: list[float] = []
     for number in range(times):
-        state: JsonDict = {"number": number, "text": "x" * (state_bytes // 2), "rows": [1] * (state_bytes // 4)}
+        rows: list[JsonValue] = [1] * (state_bytes // 4)
+        state: JsonDict = {"number": number, "text": "x" * (state_bytes // 2), "rows": rows}
         if pause:
             sleep(pause)
         begin = perf_counter()

@@ -5,6 +5,7 @@ import pytest
 from envharness.core.trace import Episode, Exchange, Outcome
 from envharness.core.types import Action, EnvResponse, Observation
 from envharness.report.trajectory import PAGE_CHARACTERS, Caps, caps_for, choose_pair, comparison, trajectory
+from envharness.store.episode_rows import EpisodeNote
 from report.build_run import episode, step
 from report.page_reader import Page
 
@@ -18,6 +19,12 @@ def shelf(*outcomes: str) -> dict[str, Episode]:
             played = played.model_copy(update={"outcome": Outcome(kind="invalid", reason="worker_died"), "start": None})
         found[str(index)] = played
     return found
+
+
+def notes(outcomes: str) -> list[EpisodeNote]:
+    """What the store notes of a batch: w won, l lost, i invalid."""
+    kinds = {"w": "success", "l": "failure", "i": "invalid"}
+    return [EpisodeNote(str(index), "a", "t", index, kinds[kind], "", 1, 0.0) for index, kind in enumerate(outcomes)]
 
 
 @pytest.mark.parametrize(
@@ -34,19 +41,7 @@ def shelf(*outcomes: str) -> dict[str, Episode]:
     ],
 )
 def test_a_win_and_a_loss_are_chosen_where_there_are_both(outcomes: str, chosen: list[int]) -> None:
-    stored = shelf(*outcomes)
-    assert [played.index for played in choose_pair(list(stored), stored.get)] == chosen
-
-
-def test_no_more_episodes_are_fetched_than_needed() -> None:
-    stored, fetched = shelf("w", "l", "w", "w"), list[str]()
-
-    def fetch(key: str) -> Episode | None:
-        fetched.append(key)
-        return stored.get(key)
-
-    choose_pair(["gone", *stored], fetch)
-    assert fetched == ["gone", "0", "1"]
+    assert choose_pair(notes(outcomes)) == [str(index) for index in chosen]
 
 
 def test_long_trajectories_keep_head_and_tail() -> None:

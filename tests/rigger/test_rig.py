@@ -134,6 +134,19 @@ def test_a_finished_run_started_again_plays_nothing(tmp_path: Path) -> None:
     assert second.model_copy(update={"seconds": 0.0}) == first.model_copy(update={"seconds": 0.0})
 
 
+def test_a_decided_task_is_not_planned_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with make_engine() as engine, RunStore.open(tmp_path, config={}, command="rig") as store:
+        summary = rig(config(), store=store, engine=engine)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("an environment was built for a task that is decided")
+
+    monkeypatch.setattr("envharness.rigger.loop.view_task", refuse)
+    with make_engine() as engine, RunStore.open(tmp_path, config={}, command="rig") as store:
+        again = rig(config(), store=store, engine=engine)
+    assert again.model_copy(update={"seconds": summary.seconds}) == summary
+
+
 def test_the_finish_order_does_not_matter(tmp_path: Path) -> None:
     settings = config(**TOY)
     straight = run(tmp_path / "straight", settings)

@@ -61,11 +61,11 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def test_close_kills_and_reaps_at_once_and_may_be_repeated() -> None:
+def test_close_kills_at_once_and_may_be_repeated() -> None:
     session = open_session(ECHO, seed=1)
     assert alive(session.pid)
     session.close()
-    assert not Path(f"/proc/{session.pid}").exists()
+    assert soon(lambda: not Path(f"/proc/{session.pid}").exists(), 1.0)
     session.close()
     with pytest.raises(HookFault, match="the session was closed"):
         ask(session)
@@ -74,6 +74,58 @@ def test_close_kills_and_reaps_at_once_and_may_be_repeated() -> None:
 def test_a_hook_process_runs_in_the_session_that_the_attack_tests_look_at() -> None:
     with open_session(ECHO, seed=1) as session:
         assert os.getsid(session.pid) == launcher.current_zygote().process.pid
+
+
+def test_a_fault_is_told_only_when_its_process_is_gone() -> None:
+    session = open_session(LOOP, seed=1, limits=HookLimits(call_seconds=0.2))
+    with pytest.raises(HookFault, match="no answer within"):
+        ask(session)
+    assert not Path(f"/proc/{session.pid}").exists()
+
+
+def made_ahead() -> list[int]:
+    return descendants(launcher.current_zygote().process.pid)
+
+
+def test_one_process_is_made_ahead_for_the_next_session_of_the_same_limits() -> None:
+    stop_zygote()
+    open_session(ECHO, seed=1).close()
+    assert soon(lambda: len(made_ahead()) == 1)
+    (spare,) = made_ahead()
+    with open_session(ECHO, seed=1) as session:
+        assert session.pid == spare
+        assert ask(session) == "a 0"
+    assert soon(lambda: len(made_ahead()) == 1)
+
+
+def test_a_process_made_ahead_for_other_limits_is_ended_unused() -> None:
+    open_session(ECHO, seed=1).close()
+    assert soon(lambda: len(made_ahead()) == 1)
+    (spare,) = made_ahead()
+    with open_session(ECHO, seed=1, limits=HookLimits(memory_bytes=300 * 2**20)) as session:
+        assert session.pid != spare
+        assert not Path(f"/proc/{spare}").exists()
+        assert "300 MiB" in session.layers["rlimits"]
+    with open_session(ECHO, seed=1, unsafe=True) as session:
+        assert "seccomp" not in session.layers
+    with open_session(ECHO, seed=1) as session:
+        assert set(REQUIRED_LAYERS) <= set(session.layers)
+
+
+def test_a_process_made_ahead_that_died_is_replaced() -> None:
+    open_session(ECHO, seed=1).close()
+    assert soon(lambda: len(made_ahead()) == 1)
+    (spare,) = made_ahead()
+    os.kill(spare, signal.SIGKILL)
+    assert soon(lambda: not Path(f"/proc/{spare}").exists())
+    with open_session(ECHO, seed=1) as session:
+        assert session.pid != spare
+        assert ask(session) == "a 0"
+
+
+def test_a_hook_process_has_no_descriptor_but_its_socket() -> None:
+    with open_session(ECHO, seed=1), open_session(ECHO, seed=2) as session:
+        assert {entry.name for entry in Path(f"/proc/{session.pid}/fd").iterdir()} == {"0", "1", "2", "3"}
 
 
 def test_many_sessions_live_at_once_on_many_threads() -> None:
@@ -155,8 +207,9 @@ busy.filter_action(Action(name="x"), {{}})
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
     assert parent.stdout is not None
     assert parent.stdout.readline() == b"ready\n"
+    # The zygote, two hook processes, and one that it makes ahead a moment after it gave the second away.
+    assert soon(lambda: len(descendants(parent.pid)) == 4)
     family = descendants(parent.pid)
-    assert len(family) == 3
     parent.kill()
     parent.wait()
     parent.stdout.close()

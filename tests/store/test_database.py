@@ -12,8 +12,10 @@ from envharness import __version__
 from envharness.core.errors import ConfigChangedError, RunLockedError, StoreError
 from envharness.core.trace import Episode, Outcome, StartRecord, TraceStep
 from envharness.core.types import Action, JsonDict, Observation
+from envharness.core.usage import Usage
 from envharness.store import database, schema
 from envharness.store.database import RunStore
+from envharness.store.episode_rows import EpisodeNote
 
 CONFIG: JsonDict = {"seed": 1, "policy": {"id": "solver", "options": {"skill": 0.5}}}
 
@@ -59,6 +61,65 @@ def test_what_was_put_is_there_after_a_restart(tmp_path: Path) -> None:
         assert store.get_record("task_result", "template/t") == {"status": "accepted", "rounds": [1, 2]}
         assert store.get_record("task_result", "other") is None
         assert (store.config, store.command) == (CONFIG, "rig")
+
+
+def test_what_is_noted_beside_an_episode_is_what_its_body_says(tmp_path: Path) -> None:
+    used = Usage(calls=2, prompt=30, completion=4, cost=0.5)
+    with begin(tmp_path) as store:
+        store.put_episode("won", "baseline", episode())
+        store.put_episode("lost", "round-1", episode("other", 3, "failure", reason="out_of_steps", usage=used))
+        store.put_episode("died", "round-1", episode(kind="invalid", reason="worker_died", usage=used))
+        assert store.episode_notes(["lost", "gone", "won"]) == [
+            EpisodeNote("lost", "round-1", "other", 3, "failure", "out_of_steps", 1, 2.0),
+            EpisodeNote("won", "baseline", "t", 0, "success", "", 1, 2.0),
+        ]
+        assert list(store.usages()) == [("other", used), ("t", used)]
+    with begin(tmp_path) as store:
+        store.put_episode("died", "round-1", episode(usage=used))
+        (note,) = store.episode_notes(["died"])
+        assert note.outcome == "success"
+        assert list(store.usages()) == [("other", used), ("t", used + used)], "the attempt that was lost is paid for"
+
+
+def test_tokens_beyond_what_sqlite_can_count_are_kept(tmp_path: Path) -> None:
+    used = Usage(calls=1, prompt=2**70)
+    with begin(tmp_path) as store:
+        store.put_episode("k", "baseline", episode(usage=used))
+        assert list(store.usages()) == [("t", used)]
+
+
+def test_keys_are_found_by_their_start(tmp_path: Path) -> None:
+    with begin(tmp_path) as store:
+        for index, key in enumerate(["ab1", "ab2", "a%", "b"]):
+            store.put_episode(key, "baseline", episode(index=index))
+        assert store.episode_keys(prefix="ab") == ["ab1", "ab2"]
+        assert store.episode_keys(prefix="a%") == ["a%"]
+        assert store.episode_keys(task="u") == []
+        assert len(store.episode_keys()) == 4
+
+
+def test_no_listing_sorts_or_reads_all_episodes(tmp_path: Path) -> None:
+    """A listing is an index read in order; what a step costs does not grow with the run."""
+    with begin(tmp_path) as store:
+        plans = {
+            "SELECT key, phase FROM episodes WHERE 1 ORDER BY phase, task, position, key": "episodes_in_order",
+            "SELECT key, phase FROM episodes WHERE task = 't' ORDER BY phase, task, position, key": "episodes_of_task",
+            "SELECT task, usage FROM episodes WHERE usage <> '' ORDER BY task, usage": "episodes_that_cost",
+        }
+        for query, index in plans.items():
+            (plan,) = [row[3] for row in store._connection.execute(f"EXPLAIN QUERY PLAN {query}")]
+            assert f"COVERING INDEX {index}" in plan
+
+
+def test_an_episode_may_be_put_while_others_are_read(tmp_path: Path) -> None:
+    with begin(tmp_path) as store:
+        for index in range(3):
+            store.put_episode(f"k{index}", "baseline", episode(index=index))
+        seen: list[str] = []
+        for key, _, _ in store.episodes():
+            seen.append(key)
+            store.put_episode(f"new-{key}", "baseline", episode(index=9))
+        assert seen == ["k0", "k1", "k2"]
 
 
 def test_the_first_episode_of_a_key_stays(tmp_path: Path) -> None:
@@ -253,7 +314,7 @@ def test_reading_what_is_no_run_says_so(tmp_path: Path) -> None:
         ("CREATE TABLE songs (title)", "a database of another program"),
         ("PRAGMA application_id = 7", "a database of another program"),
         ("PRAGMA application_id = 1164867144; PRAGMA user_version = 99", "schema version 99 is not known here"),
-        ("PRAGMA application_id = 1164867144; PRAGMA user_version = 1", "no such table"),
+        ("PRAGMA application_id = 1164867144; PRAGMA user_version = 2", "no such table"),
     ],
 )
 def test_foreign_files_are_refused_and_left_alone(tmp_path: Path, way: str, content: bytes | str, message: str) -> None:

@@ -25,13 +25,16 @@ def show(
 
     with RunStore.read(run) as store:
         if episode is not None:
-            found = [(key, item) for key, _, item in store.episodes() if key.startswith(episode)]
-            if len(found) != 1:
-                raise UnknownIdError(f"{run}: {len(found)} episodes have a key that starts with {episode!r}")
+            keys = store.episode_keys(prefix=episode)
+            if len(keys) != 1:
+                raise UnknownIdError(f"{run}: {len(keys)} episodes have a key that starts with {episode!r}")
+            found = store.get_episode(keys[0])
+            if found is None:
+                raise UnknownIdError(f"{run}: episode {keys[0]} was removed meanwhile")
             if as_json:
-                print_json(found[0][1].model_dump(mode="json"))
+                print_json(found.model_dump(mode="json"))
             else:
-                console().print(trajectory_text(found[0][1]))
+                console().print(trajectory_text(found))
             return
         loaded = load_run(store)
         results = [result for result in loaded.main.results if task in {None, result.task}]

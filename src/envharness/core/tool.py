@@ -33,8 +33,8 @@ class Tool:
 
     def schema(self) -> ToolSchema:
         """Return the tool as a model provider expects it."""
-        summary, _ = _parse_docstring(self._function())
-        return ToolSchema(name=self.name, description=summary, parameters=_tidy(self._parameters().model_json_schema()))
+        summary, parameters = _function_schema(self._function(), self.name)
+        return ToolSchema(name=self.name, description=summary, parameters=orjson.loads(parameters))
 
     def call(self, kwargs: JsonDict) -> EnvResponse:
         """Check the arguments and invoke. Raises ToolCallError where they do not fit; nothing has happened then.
@@ -62,6 +62,15 @@ class Tool:
 
 
 _models: dict[Callable[..., Any], type[BaseModel]] = {}
+_schemas: dict[Callable[..., Any], tuple[str, bytes]] = {}
+
+
+def _function_schema(function: Callable[..., Any], name: str) -> tuple[str, bytes]:
+    """Return (once a function: it takes a millisecond) the summary and, as JSON, the schema of the parameters."""
+    if function not in _schemas:
+        summary, _ = _parse_docstring(function)
+        _schemas[function] = (summary, orjson.dumps(_tidy(_parameter_model(function, name).model_json_schema())))
+    return _schemas[function]
 
 
 def _parameter_model(function: Callable[..., Any], name: str) -> type[BaseModel]:

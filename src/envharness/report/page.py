@@ -244,7 +244,7 @@ def _tasks(run: Run) -> Html:
             tag("input", type="radio", name="filter", id=name, checked=status == "all"),
             tag("label", f"{words(status)} {count}", for_=name),
         ]
-    page = TaskPage(run.band, caps_for(len(results)), run.store.get_episode)
+    page = TaskPage(run.band, caps_for(len(results)), run.store)
     sections = [task_section(result, number, page) for number, result in enumerate(results)]
     return tag(
         "section",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from envharness.core.messages import counted
@@ -17,6 +17,7 @@ from envharness.report.text import cut, visible_line, words
 from envharness.report.trajectory import Caps, choose_pair, comparison
 from envharness.rigger.records import Candidate, Diagnosis, Measurement, Round, TaskResult
 from envharness.rigger.summary import accepted_round, deciding_measurement
+from envharness.store.database import RunStore
 
 PROSE_LIMIT = 4_000
 NAME_LIMIT = 200
@@ -32,7 +33,7 @@ class TaskPage:
 
     band: Band
     caps: Caps
-    fetch: Callable[[str], Episode | None]
+    store: RunStore
 
 
 def task_section(result: TaskResult, number: int, page: TaskPage) -> Html:
@@ -234,7 +235,8 @@ def _trajectories(result: TaskResult, identifier: str, page: TaskPage) -> Html |
         batch, where = measured[-1].measured.episodes, f"in round {measured[-1].number}, which was not accepted"
     else:
         batch, where = result.baseline.episodes, "on the base stack"
-    episodes = choose_pair(batch, page.fetch)
+    chosen = [page.store.get_episode(key) for key in choose_pair(page.store.episode_notes(batch))]
+    episodes = [episode for episode in chosen if episode is not None]
     if not episodes:
         return None
     return tag(

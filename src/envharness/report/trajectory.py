@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from envharness.core.messages import counted
@@ -10,6 +10,7 @@ from envharness.core.trace import ComponentEvent, Episode, Exchange, StartRecord
 from envharness.report.markup import Child, Html, escape, join, tag
 from envharness.report.source import call
 from envharness.report.text import cut, duration, words
+from envharness.store.episode_rows import EpisodeNote
 
 PAGE_CHARACTERS = 5_000_000
 """About how much of trajectories a page may hold, so that a browser still opens it."""
@@ -36,22 +37,13 @@ def caps_for(tasks: int) -> Caps:
     return Caps(head=turns - turns // 3, tail=turns // 3, text=text)
 
 
-def choose_pair(keys: Sequence[str], fetch: Callable[[str], Episode | None]) -> list[Episode]:
-    """Return the first win and the first loss of a batch, or its first two where all ended alike; fewer if there are.
-
-    Episodes are fetched one after the other, and no more than needed.
-    """
-    episodes: list[Episode] = []
-    for key in keys:
-        episode = fetch(key)
-        if episode is None:
-            continue
-        episodes.append(episode)
-        win = next((seen for seen in episodes if seen.success), None)
-        loss = next((seen for seen in episodes if seen.valid and not seen.success), None)
-        if win and loss:
-            return [win, loss]
-    return sorted(episodes, key=lambda seen: not seen.valid)[:2]
+def choose_pair(batch: Sequence[EpisodeNote]) -> list[str]:
+    """Return the keys of the first win and the first loss of a batch, or of its first two where all ended alike."""
+    win = next((note.key for note in batch if note.outcome == "success"), None)
+    loss = next((note.key for note in batch if note.outcome == "failure"), None)
+    if win and loss:
+        return [win, loss]
+    return [note.key for note in sorted(batch, key=lambda note: note.outcome == "invalid")[:2]]
 
 
 def comparison(episodes: Sequence[Episode], identifier: str, caps: Caps) -> Html:

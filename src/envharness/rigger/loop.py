@@ -18,7 +18,7 @@ from envharness.rigger.objectives import SuccessBand
 from envharness.rigger.observe import TaskView, require_reversible, view_task
 from envharness.rigger.plan import TaskPlan, TaskPlanner
 from envharness.rigger.records import NULL_DESIGNER, RigSummary, TaskResult
-from envharness.rigger.results import DESIGNER_MODEL, load_results, put_result, put_summary
+from envharness.rigger.results import DESIGNER_MODEL, decided_tasks, load_results, put_result, put_summary
 from envharness.rigger.stacks import base_stacks, export_stacks
 from envharness.rigger.summary import summarise
 from envharness.rollouts.engine import Engine
@@ -61,9 +61,15 @@ def rig(
         if budget is not None and budget.money is not None:
             require_prices(config.policy, None if isinstance(built, Designer) else built.model)
         _note_model(store, designer, built, config.policy)
-    views = _views(config)
+    tasks = _tasks(config)
+    decided = {(designer.id, task) for designer in designers for task in tasks} & decided_tasks(store)
+    stacks = base_stacks(config, tasks)
+    # What is decided needs no plan, and so no environment either.
+    views = [view_task(task, stacks[task]) for task in tasks if any((d.id, task) not in decided for d in designers)]
+    require_reversible(views, insist=config.insist_irreversible)
     progress = progress or SilentProgress()
-    progress.begin("tasks", len(views) * len(designers))
+    progress.begin("tasks", len(tasks) * len(designers))
+    progress.advance(len(decided))
     calls = ModelCalls(make_client)
     driver = Driver(
         store,
@@ -75,7 +81,7 @@ def rig(
     )
     try:
         with labelled(run_id(store.folder)):
-            for name, result in driver.run(_plans(config, designers, views, unsafe_hooks=unsafe_hooks)):
+            for name, result in driver.run(_plans(config, designers, views, decided, unsafe_hooks=unsafe_hooks)):
                 put_result(store, name, result)
                 progress.advance(1)
                 progress.say(f"{name} {result.task}: {result.status}, {result.reason}")
@@ -85,22 +91,26 @@ def rig(
     return _finish(config, designers, store, time.monotonic() - started)
 
 
-def _views(config: RigConfig) -> list[TaskView]:
-    """Read what every task says about itself. The first stack built lists the tasks."""
+def _tasks(config: RigConfig) -> list[str]:
+    """Choose the tasks. The first stack built lists them."""
     with StackSpec.environment(config.environment.id, **config.environment.options).build() as env:
-        tasks = config.choose_tasks(env.list_tasks())
-    stacks = base_stacks(config, tasks)
-    views = [view_task(task, stacks[task]) for task in tasks]
-    require_reversible(views, insist=config.insist_irreversible)
-    return views
+        return config.choose_tasks(env.list_tasks())
 
 
 def _plans(
-    config: RigConfig, designers: list[DesignerConfig], views: list[TaskView], *, unsafe_hooks: bool
+    config: RigConfig,
+    designers: list[DesignerConfig],
+    views: list[TaskView],
+    decided: set[tuple[str, str]],
+    *,
+    unsafe_hooks: bool,
 ) -> Iterator[tuple[str, TaskPlan]]:
+    """Plan what is not decided yet. A decided task would come to the same result from the same stored episodes."""
     objective = SuccessBand(*config.band)
     for view in views:
         for designer in designers:
+            if (designer.id, view.task) in decided:
+                continue
             planner = TaskPlanner(
                 view=view,
                 config=config,

@@ -27,6 +27,12 @@ def put_result(store: RunStore, designer: str, result: TaskResult) -> None:
     store.put_record(kind, f"{designer}/{result.task}", cast("JsonDict", result.model_dump(mode="json")))
 
 
+def decided_tasks(store: RunStore) -> set[tuple[str, str]]:
+    """Return (designer, task) for every result that is a decision, and so will not be replaced."""
+    # A designer's id holds no slash; a task's may.
+    return {(designer, task) for designer, _, task in (key.partition("/") for key in store.record_keys(RESULT))}
+
+
 def load_all_results(store: RunStore) -> dict[str, list[TaskResult]]:
     """Return the results so far by designer, each in order of tasks. Raises StoreError where one is damaged.
 

@@ -81,8 +81,8 @@ def describe_usage(usage: Usage) -> str:
 def read_ledger(store: RunStore) -> Ledger:
     """Return what the run has used so far, attempts that were lost and rollouts that were repeated included."""
     ledger = Ledger()
-    for _, _, episode in store.episodes():
-        ledger.add_episode(episode)
+    for task, used in store.usages():
+        ledger.add("policy", task, used)
     for _, body in store.records(MODEL_CALL):
         answer = body.get("answer")
         usage = answer.get("usage") if isinstance(answer, dict) else body.get("usage")

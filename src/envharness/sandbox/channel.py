@@ -10,7 +10,7 @@ import select
 import socket
 from time import monotonic
 
-from envharness.sandbox.protocol import HEADER, SPIN_SECONDS, FrameError, parse_header, yield_processor
+from envharness.sandbox.protocol import HEADER, FrameError, Spin, parse_header
 
 _CHUNK = 65536
 
@@ -96,7 +96,7 @@ class Channel:
             raise FrameError("a reply before the whole request was read: a forged frame")
 
     def _receive_until(self, inbox: bytearray, wanted: int, deadline: float) -> bytearray:
-        spin_until = monotonic() + SPIN_SECONDS
+        spin = Spin()
         late = False
         while len(inbox) < wanted:
             chunk = self._receive_now()
@@ -104,9 +104,7 @@ class Channel:
                 inbox += chunk
             elif late:
                 raise ChannelDeadlineError("half a reply came" if inbox else "no reply came")
-            elif monotonic() < spin_until:
-                yield_processor()
-            else:
+            elif not spin.again():
                 # After the deadline look once more: if this process was the one kept waiting, the reply is there.
                 late = not self._wait(deadline)
         return inbox

@@ -1,12 +1,13 @@
 """Confines the calling process for good: rlimits, lesser user, no_new_privs, Landlock, seccomp.
 
-Runs in a freshly forked, single-threaded hook process, before any hook source is there. The C library and the filter
-are made ready by `Guard()` in the zygote, so that a fork does nothing but system calls.
+Runs in a freshly forked, single-threaded hook process, before any hook source is there. The C library, the Landlock
+ruleset and the filter are made ready by `Guard()` in the zygote, so that a fork does nothing but system calls.
 """
 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import resource
 import signal
@@ -31,7 +32,8 @@ _PR_SET_SECCOMP = 22
 _PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP_MODE_FILTER = 2
 
-_LANDLOCK_CREATE_RULESET = 444  # the same numbers on every architecture
+_CLOSE_RANGE = 436  # the same numbers on every architecture
+_LANDLOCK_CREATE_RULESET = 444
 _LANDLOCK_RESTRICT_SELF = 446
 _LANDLOCK_VERSION_FLAG = 1
 
@@ -102,6 +104,27 @@ class Guard:
         wanted = (1 << _CAP_KILL) | (1 << _CAP_SETGID) | (1 << _CAP_SETUID)
         # CAP_KILL too: a root without it could not end a process of another user.
         self._can_change_user = os.geteuid() == 0 and _effective_capabilities() & wanted == wanted
+        self._landlock_abi = 0
+        self._landlock_problem = ""
+        self.ruleset: int | None = None
+        """The descriptor of the Landlock ruleset, which a hook process inherits, applies and closes; None without."""
+        try:
+            self.ruleset = self._create_ruleset()
+        except OSError as error:
+            self._landlock_problem = str(error)
+
+    def close_descriptors(self, lowest: int, keep: int | None) -> bool:
+        """Close every descriptor from `lowest` on but `keep`, at once; False where the kernel cannot."""
+        gaps = [(lowest, 0xFFFFFFFF)]
+        if keep is not None and keep >= lowest:
+            gaps = [(lowest, keep - 1)] if keep > lowest else []
+            gaps.append((keep + 1, 0xFFFFFFFF))
+        try:
+            for first, last in gaps:
+                self._syscall(_CLOSE_RANGE, first, last, 0)
+        except OSError:
+            return False
+        return True
 
     def leave_namespaces(self) -> GuardReport:
         """Leave the network, IPC and UTS namespaces, as far as this system lets us. For the zygote, once."""
@@ -166,7 +189,7 @@ class Guard:
             resource.RLIMIT_CPU: cpu_seconds,
             resource.RLIMIT_CORE: 0,
             resource.RLIMIT_FSIZE: 0,
-            resource.RLIMIT_NOFILE: self._socket_descriptor + 2,  # Landlock needs one for a moment
+            resource.RLIMIT_NOFILE: self._socket_descriptor + 1,
             resource.RLIMIT_NPROC: 0,
             resource.RLIMIT_MEMLOCK: 0,
         }
@@ -189,15 +212,24 @@ class Guard:
         self._prctl(_PR_SET_NO_NEW_PRIVS, 1)
         return "set"
 
-    def _restrict_files(self) -> str:
-        abi = self._syscall(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_VERSION_FLAG)
-        attributes, size = _landlock_ruleset(abi)
+    def _create_ruleset(self) -> int:
+        self._landlock_abi = self._syscall(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_VERSION_FLAG)
+        attributes, size = _landlock_ruleset(self._landlock_abi)
         descriptor = self._syscall(_LANDLOCK_CREATE_RULESET, ctypes.byref(attributes), size, 0)
         try:
-            self._syscall(_LANDLOCK_RESTRICT_SELF, descriptor, 0)
+            # Out of the way of the socket, which will be put at its number.
+            return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, self._socket_descriptor + 1)
         finally:
             os.close(descriptor)
-        return f"no rule, ABI {abi}"
+
+    def _restrict_files(self) -> str:
+        if self.ruleset is None:
+            raise OSError(self._landlock_problem)
+        try:
+            self._syscall(_LANDLOCK_RESTRICT_SELF, self.ruleset, 0)
+        finally:
+            os.close(self.ruleset)
+        return f"no rule, ABI {self._landlock_abi}"
 
     def _filter_system_calls(self) -> str:
         if not self._filter:

@@ -7,7 +7,6 @@ import os
 import socket
 import sys
 from collections.abc import Callable
-from time import monotonic
 from typing import Any
 
 import orjson
@@ -16,6 +15,7 @@ from envharness.core.types import Action, Blocked, EnvResponse, Observation
 from envharness.sandbox.determinism import start_random
 from envharness.sandbox.guard import PARENT_DEATH, Guard, GuardReport
 from envharness.sandbox.hook_source import (
+    MODULE_NAME,
     build_contract,
     check_returned,
     compile_source,
@@ -31,13 +31,27 @@ from envharness.sandbox.protocol import (
     MODIFY_TRANSITION,
     READY_ID,
     RESTART,
-    SPIN_SECONDS,
+    Spin,
     pack_frame,
     parse_header,
-    yield_processor,
 )
 from envharness.sandbox.state_view import EnvState, HookMemory
 
+_REHEARSAL = """
+class Note(Observation):
+    origin: str = "rehearsal"
+class _Contract(Contract):
+    def filter_action(self, action, env_state):
+        return action if env_state.get("n") else Blocked(reason="n")
+    def modify_transition(self, action, response, env_state):
+        env_state.extras["n"] = env_state.extras.get("n", 0) + 1
+        return response
+    def filter_observation(self, observation, env_state):
+        return Note(text=observation.text)
+"""
+"""A contract of our own, which uses what most contracts use."""
+_REHEARSALS = 10
+"""So often runs what the interpreter is to adapt."""
 _NO_MEMORY = b'{"fault":{"hook":"load","reason":"MemoryError: the memory limit was reached"}}'
 
 Reply = dict[str, Any]
@@ -157,9 +171,11 @@ def serve(descriptor: int, *, frame_bytes: int, guard: Guard | None, limits: tup
         return
     server = HookServer(frame_bytes)
     inbox = bytearray()
-    while (frame := _next_frame(channel, inbox, frame_bytes)) is not None:
+    spin = False  # the source comes when a session wants this process, which may be much later
+    while (frame := _next_frame(channel, inbox, frame_bytes, spin=spin)) is not None:
         request_id, body, state = frame
         channel.sendall(pack_frame(request_id, server.answer(body, state)))
+        spin = True
 
 
 class _Nowhere(io.TextIOBase):
@@ -169,9 +185,11 @@ class _Nowhere(io.TextIOBase):
         return len(text)
 
 
-def _next_frame(channel: socket.socket, inbox: bytearray, frame_bytes: int) -> tuple[int, bytes, bytes] | None:
+def _next_frame(
+    channel: socket.socket, inbox: bytearray, frame_bytes: int, *, spin: bool
+) -> tuple[int, bytes, bytes] | None:
     """The next request as (id, body, state), or None at the end of the session."""
-    if not _receive(channel, inbox, HEADER.size, spin=True):
+    if not _receive(channel, inbox, HEADER.size, spin=spin):
         return None
     header = parse_header(inbox[: HEADER.size], frame_bytes)
     end = HEADER.size + header.length
@@ -185,13 +203,13 @@ def _next_frame(channel: socket.socket, inbox: bytearray, frame_bytes: int) -> t
 
 def _receive(channel: socket.socket, inbox: bytearray, wanted: int, *, spin: bool) -> bool:
     """Fill `inbox` up to at least `wanted` bytes; False at end of file."""
-    give_up = monotonic() + SPIN_SECONDS if spin else 0.0
+    spinning = Spin() if spin else None
     while len(inbox) < wanted:
         try:
-            chunk = channel.recv(65536, socket.MSG_DONTWAIT if spin else 0)
+            chunk = channel.recv(65536, 0 if spinning is None else socket.MSG_DONTWAIT)
         except BlockingIOError:
-            yield_processor()
-            spin = monotonic() < give_up
+            if spinning is not None and not spinning.again():
+                spinning = None
             continue
         except ConnectionResetError:
             return False
@@ -199,6 +217,31 @@ def _receive(channel: socket.socket, inbox: bytearray, wanted: int, *, spin: boo
             return False
         inbox += chunk
     return True
+
+
+def rehearse() -> None:
+    """In the zygote: run a contract of our own, so that what a process does once only is done before any fork.
+
+    The interpreter adapts the code that it runs and the linker binds what is called; a fork inherits both. A first
+    Pydantic model alone costs a hundred milliseconds.
+    """
+    server = HookServer(1 << 20)
+    action = {"name": "a", "kwargs": {"n": 1}}
+    response = {"observation": {"text": "t", "data": {"n": 1}}, "info": {}}
+    requests: list[dict[str, Any]] = [
+        {"op": LOAD, "source": _REHEARSAL, "seed": 0},
+        *[
+            {"op": FILTER_ACTION, "action": action},
+            {"op": AFTER_TRANSITION, "action": action, "response": response, "filter_observation": True},
+            {"op": FILTER_OBSERVATION, "observation": {"text": "t"}},
+        ]
+        * _REHEARSALS,
+    ]
+    for request in requests:
+        reply: dict[str, Any] = orjson.loads(server.answer(orjson.dumps(request), b'{"n": 1}'))
+        if "fault" in reply:
+            raise RuntimeError(f"the sandbox cannot run a contract of its own: {reply['fault']}")
+    del sys.modules[MODULE_NAME]
 
 
 def run_forked(descriptor: int, settings: dict[str, Any], guard: Guard | None, parent: int) -> None:

@@ -28,8 +28,10 @@ START_SECONDS = 60.0
 ANSWER_SECONDS = 20.0
 """A fork takes a millisecond; a machine that needs this long is out of order."""
 
+# No module may register what to do after a fork: there is one thread, the random streams start with the source, and it
+# would cost each hook process a fifth of its time.
 _BOOT = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
+    "import json, os, sys; sys.path[:] = json.loads(sys.argv[2]); os.register_at_fork = lambda **_: None; "
     "from envharness.sandbox.zygote import main; main(int(sys.argv[1]))"
 )
 
@@ -54,6 +56,7 @@ class ZygoteClient:
     control: socket.socket
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     lock: threading.Lock = field(default_factory=threading.Lock)
+    _forgotten: list[int] = field(default_factory=list[int])
 
     def alive(self) -> bool:
         """Whether the zygote still runs."""
@@ -67,6 +70,7 @@ class ZygoteClient:
             "memory_bytes": limits.memory_bytes,
             "cpu_seconds": limits.cpu_seconds,
             "frame_bytes": limits.frame_bytes,
+            "forget": self._take_forgotten(),
         }
         reply, descriptors = self.ask(request)
         if "unavailable" in reply:
@@ -82,6 +86,15 @@ class ZygoteClient:
     def end(self, ticket: int) -> dict[str, Any]:
         """Kill and reap a hook process: its `exit_code` (negative: a signal) and `cpu_seconds`. `ZygoteError`."""
         return self.ask({"op": "end", "ticket": ticket})[0].get("ended", {})
+
+    def forget_child(self, ticket: int) -> None:
+        """Say that nobody will ask how this hook process ended. Costs no round trip: it goes with the next request."""
+        self._forgotten.append(ticket)
+
+    def _take_forgotten(self) -> list[int]:
+        with self.lock:
+            taken, self._forgotten = self._forgotten, []
+        return taken
 
     def ask(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """One request, one reply and the descriptors that came with it. A failure ends the zygote."""
@@ -209,8 +222,9 @@ def _start() -> ZygoteClient:
     try:
         process = subprocess.Popen(  # noqa: S603  our own interpreter, constant arguments
             [*command, str(theirs.fileno()), json.dumps(_import_path())],
-            # Hooks may read this block: the label holds no secret, and nothing else is in it.
-            env={"PYTHONHASHSEED": "0", "TZ": "UTC", **current_label().variables()},
+            # Hooks may read this block: the label holds no secret, and nothing else is in it. Symbols are bound now:
+            # what the zygote binds, no hook process has to.
+            env={"PYTHONHASHSEED": "0", "TZ": "UTC", "LD_BIND_NOW": "1", **current_label().variables()},
             cwd="/",
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

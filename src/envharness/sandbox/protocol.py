@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import struct
 from dataclasses import dataclass
+from time import monotonic
 
 FILTER_ACTION = "filter_action"
 MODIFY_TRANSITION = "modify_transition"
@@ -32,14 +33,32 @@ CONTROL_LENGTH = struct.Struct("<I")
 
 SPIN_SECONDS = 100e-6
 """How long either side looks for the other's frame before sleeping on it: being woken costs more than most hooks."""
+_BUSY_SECONDS = 20e-6
+"""A yield that takes longer has let another process run; one that found nobody takes a microsecond."""
 REASON_CHARACTERS = 2000
 """A fault's reason is cut to this length, by the hook process and again by the session, which does not trust it."""
 
 
-def yield_processor() -> None:
-    """Let the other side run, should it wait for this processor. Spinning without it makes both wait."""
-    if hasattr(os, "sched_yield"):
+class Spin:
+    """Looks for the other side's frame without sleeping, for `SPIN_SECONDS` and only while nobody wants the processor.
+
+    Spinning pays where both sides have a processor each. Where others wait for one it is waste: a yield that takes long
+    has let somebody run, and if that was not the other side with its answer, the next look shall sleep.
+    """
+
+    def __init__(self) -> None:
+        self._last = monotonic()
+        self._until = self._last + SPIN_SECONDS
+
+    def again(self) -> bool:
+        """Let others run; whether to look once more without sleeping. After False: look, then sleep."""
+        if self._last >= self._until or not hasattr(os, "sched_yield"):
+            return False
         os.sched_yield()
+        now = monotonic()
+        self._until = self._until if now - self._last < _BUSY_SECONDS else 0.0
+        self._last = now
+        return True
 
 
 class FrameError(ValueError):

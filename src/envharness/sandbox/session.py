@@ -6,6 +6,7 @@ caller's decision.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import select
@@ -140,8 +141,9 @@ class HookSession:
             self._parse(LOAD, reply, "loaded", _Loaded)
 
     def close(self) -> None:
-        """Kill and reap the hook process. May be called again, and after a fault."""
-        self._end("the session was closed")
+        """Kill the hook process; the zygote reaps it. May be called again, and after a fault (then it is gone)."""
+        if self._closed_because is None:
+            self._leave("the session was closed", self._kill)
 
     def __enter__(self) -> Self:
         return self
@@ -258,17 +260,26 @@ class HookSession:
 
     def _end(self, because: str) -> dict[str, Any] | None:
         """Kill, reap and close, once. How the process ended, {} when not known, None when the zygote is gone."""
-        if self._closed_because is not None:
-            return {}
+        return self._leave(because, self._kill_and_reap) if self._closed_because is None else {}
+
+    def _leave(self, because: str, kill: Callable[[], dict[str, Any] | None]) -> dict[str, Any] | None:
         self._closed_because = because
         self._channel.close()
         try:
-            if os.getpid() != self._owner:  # a forked copy of the session: the process belongs to the original
-                return {}
-            return self._kill_and_reap()
+            # A forked copy of the session ends nothing: the process belongs to the original.
+            return kill() if os.getpid() == self._owner else {}
         finally:
             if self._child.pidfd is not None:
                 os.close(self._child.pidfd)
+
+    def _kill(self) -> dict[str, Any] | None:
+        """Kill without waiting; the zygote reaps the process when the kernel is done with it."""
+        if self._child.pidfd is None or sys.platform != "linux":
+            return self._kill_and_reap()
+        with contextlib.suppress(ProcessLookupError):  # it is dead and reaped already
+            signal.pidfd_send_signal(self._child.pidfd, signal.SIGKILL)
+        self._child.zygote.forget_child(self._child.ticket)
+        return {}
 
     def _kill_and_reap(self) -> dict[str, Any] | None:
         pidfd = self._child.pidfd

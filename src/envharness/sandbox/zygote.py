@@ -3,6 +3,8 @@
 Started by `launcher` with an empty environment. It never sees hook source: that goes from the session straight to
 the hook process. It ends, and its hook processes with it, when the worker that started it closes the control socket
 or dies.
+
+One hook process is always made ahead, confined and waiting for its source, so that a session need not wait for a fork.
 """
 
 from __future__ import annotations
@@ -14,14 +16,14 @@ import select
 import signal
 import socket
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from envharness.core.types import Action, EnvResponse, Observation
 from envharness.sandbox.determinism import fix_clock_and_random
 from envharness.sandbox.guard import Guard, GuardReport
-from envharness.sandbox.hook_process import run_forked
+from envharness.sandbox.hook_process import rehearse, run_forked
 from envharness.sandbox.hook_source import preload
 from envharness.sandbox.protocol import CONTROL_LENGTH
 
@@ -30,6 +32,24 @@ CHILD_DESCRIPTOR = 3
 
 STATUSES_KEPT = 4096
 """Ends of hook processes nobody asked about yet; the oldest are forgotten."""
+
+
+@dataclass
+class _Spare:
+    """A hook process made ahead, for the next session that wants the same."""
+
+    ticket: int
+    pid: int
+    settings: dict[str, Any]
+    channel: socket.socket
+    """The session's end."""
+    pidfd: int | None
+
+    def close(self) -> None:
+        """Close the descriptors; once sent, they live on with the session."""
+        self.channel.close()
+        if self.pidfd is not None:
+            os.close(self.pidfd)
 
 
 class Zygote:
@@ -42,6 +62,8 @@ class Zygote:
         self._forks = 0
         self._running: dict[int, int] = {}  # process id → ticket; a ticket, unlike a process id, is never used again
         self._ended: dict[int, dict[str, Any]] = {}  # by ticket
+        self._forgotten: set[int] = set()  # tickets whose end nobody will ask about
+        self._spare: _Spare | None = None
         try:
             self._guard = Guard(CHILD_DESCRIPTOR)
             self._namespaces = self._guard.leave_namespaces()
@@ -75,57 +97,92 @@ class Zygote:
     def _answer(self, request: dict[str, Any]) -> None:
         match request["op"]:
             case "fork":
-                self._fork(request)
+                self._forget(request.pop("forget"))
+                self._hand_over(request)
             case "end":
                 self._send({"ended": self._end(int(request["ticket"]))})
             case _:
                 self._send({"error": f"unknown request {request['op']!r}"})
 
-    def _fork(self, request: dict[str, Any]) -> None:
-        guard = self._guard if request["guarded"] else None
-        if request["guarded"] and guard is None:
+    def _hand_over(self, settings: dict[str, Any]) -> None:
+        """Send a hook process of these settings, and make the next one while the session is busy with this one."""
+        if settings["guarded"] and self._guard is None:
             self._send({"unavailable": self._namespaces.missing})
             return
+        child = self._take_spare(settings)
+        if child is None:
+            try:
+                child = self._fork(settings)
+            except OSError as error:
+                self._send({"error": f"cannot fork: {error}"})
+                return
+        descriptors = [child.channel.fileno()] if child.pidfd is None else [child.channel.fileno(), child.pidfd]
+        self._send({"forked": {"pid": child.pid, "ticket": child.ticket}}, descriptors)
+        child.close()
+        try:
+            self._spare = self._fork(settings)
+        except OSError:
+            self._spare = None  # the next session's own fork will say why
+
+    def _take_spare(self, settings: dict[str, Any]) -> _Spare | None:
+        """The process made ahead, if it is of these settings and lives; one that is of no use is ended."""
+        spare, self._spare = self._spare, None
+        if spare is None:
+            return None
+        if spare.settings == settings and spare.pid in self._running:
+            return spare
+        spare.close()
+        self._end(spare.ticket)
+        return None
+
+    def _fork(self, settings: dict[str, Any]) -> _Spare:
         kept, given = socket.socketpair()
         zygote = os.getpid()
         try:
             pid = os.fork()
-        except OSError as error:
+        except OSError:
             kept.close()
             given.close()
-            self._send({"error": f"cannot fork: {error}"})
-            return
+            raise
         if pid == 0:
             try:
-                self._leave_only(kept.detach(), given)
-                run_forked(CHILD_DESCRIPTOR, request, guard, zygote)
+                self._leave_only(kept.detach(), given, guarded=settings["guarded"])
+                run_forked(CHILD_DESCRIPTOR, settings, self._guard if settings["guarded"] else None, zygote)
             finally:
                 os._exit(71)
         kept.close()
         self._forks += 1
         self._running[pid] = self._forks
-        descriptors = [given.fileno()]
         # The process cannot be gone from the table yet: only this thread reaps.
         pidfd = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
-        if pidfd is not None:
-            descriptors.append(pidfd)
-        self._send({"forked": {"pid": pid, "ticket": self._forks}}, descriptors)
-        given.close()
-        if pidfd is not None:
-            os.close(pidfd)
+        return _Spare(self._forks, pid, settings, given, pidfd)
 
-    def _leave_only(self, kept: int, given: socket.socket) -> None:
-        """In the child: its socket at `CHILD_DESCRIPTOR`, nothing else but the three standard streams."""
+    def _leave_only(self, kept: int, given: socket.socket, *, guarded: bool) -> None:
+        """In the child: its socket at `CHILD_DESCRIPTOR`, and nothing else but the three standard streams.
+
+        What a guarded child applies last thing closes itself: the Landlock ruleset.
+        """
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         given.detach()
         self._control.detach()
         if kept != CHILD_DESCRIPTOR:
             os.dup2(kept, CHILD_DESCRIPTOR, inheritable=False)
+        keep = self._guard.ruleset if self._guard is not None and guarded else None
+        if self._guard is not None and self._guard.close_descriptors(CHILD_DESCRIPTOR + 1, keep):
+            return
         for descriptor in _open_descriptors():
-            if descriptor > CHILD_DESCRIPTOR:
+            if descriptor > CHILD_DESCRIPTOR and descriptor != keep:
                 with contextlib.suppress(OSError):  # the one that listed the others is closed already
                     os.close(descriptor)
+
+    def _forget(self, tickets: list[int]) -> None:
+        """Drop how these hook processes ended; their sessions killed them and do not ask."""
+        running = set(self._running.values())
+        for ticket in tickets:
+            self._ended.pop(ticket, None)
+            if ticket in running:
+                self._forgotten.add(ticket)
 
     def _reap(self) -> None:
         while True:
@@ -148,6 +205,9 @@ class Zygote:
 
     def _record(self, pid: int, status: int, cpu_seconds: float) -> None:
         ticket = self._running.pop(pid)
+        if ticket in self._forgotten:
+            self._forgotten.remove(ticket)
+            return
         self._ended[ticket] = {"exit_code": os.waitstatus_to_exitcode(status), "cpu_seconds": cpu_seconds}
         while len(self._ended) > STATUSES_KEPT:
             del self._ended[next(iter(self._ended))]
@@ -184,20 +244,14 @@ def _open_descriptors() -> list[int]:
         return list(range(65536))
 
 
-def _warm_up() -> None:
-    """Build each model once: the first use in a process costs a hundred milliseconds, and a fork inherits it."""
-    observation = Observation(text="warm")
-    EnvResponse(observation=observation)
-    Action(name="warm")
-    preload()
-
-
 def main(control_descriptor: int) -> None:
     """Run as the zygote on an inherited control socket."""
     control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, control_descriptor)
     control.set_inheritable(False)
-    _warm_up()
+    os.environ.pop("LD_BIND_NOW", None)  # was for the dynamic linker
+    preload()
     fix_clock_and_random()
+    rehearse()
     zygote = Zygote(control)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):  # standard error reported a failing start up to here

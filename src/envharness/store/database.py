@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -18,9 +18,12 @@ from envharness.core.errors import ConfigChangedError, StoreError
 from envharness.core.messages import one_line
 from envharness.core.trace import Episode
 from envharness.core.types import JsonDict
+from envharness.core.usage import Usage
 from envharness.core.version import VERSION
 from envharness.store.content import episode_content, record_content
+from envharness.store.episode_rows import EpisodeNote, numbers_of, packed
 from envharness.store.lock import RunLock
+from envharness.store.sameness import differences, version_series
 from envharness.store.schema import DATABASE_FILE, open_for_reading, open_for_writing, store_errors, sync_commits
 
 LIVE = "live/"
@@ -28,6 +31,9 @@ LIVE = "live/"
 
 CHEAP_SECONDS = 0.1
 """An episode that took less, without a model call, is made anew sooner than many waits for the disk take."""
+
+
+_PLACES = ", ".join("?" * 12)
 
 
 class RunStore:
@@ -121,7 +127,7 @@ class RunStore:
         final like a valid one: another run of it would end the same way.
         """
         final = episode.valid or episode.outcome.reason == "component_fault"
-        body = _packed(key, episode)
+        body = packed(key, episode)
         with self._transaction(sync=episode.usage.calls > 0 or episode.seconds >= CHEAP_SECONDS):
             found = self._connection.execute(
                 "SELECT final, session, body FROM episodes WHERE key = ?", (key,)
@@ -131,9 +137,10 @@ class RunStore:
                     return
                 former = self._decode(key, found[2])
                 wasted = episode.wasted + former.usage + former.wasted
-                body = _packed(key, episode.model_copy(update={"wasted": wasted}))
-            row = (key, phase, episode.task, episode.index, final, self._session, body)
-            self._connection.execute("INSERT OR REPLACE INTO episodes VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+                episode = episode.model_copy(update={"wasted": wasted})
+                body = packed(key, episode)
+            row = (key, phase, episode.task, episode.index, final, self._session, *numbers_of(episode), body)
+            self._connection.execute(f"INSERT OR REPLACE INTO episodes VALUES ({_PLACES})", row)  # noqa: S608  constant
 
     def get_episode(self, key: str) -> Episode | None:
         """Return the episode of a completed rollout, or None where there is none.
@@ -148,18 +155,60 @@ class RunStore:
         return None if row is None else self._decode(key, row[0])
 
     def episodes(self, *, task: str | None = None, phase: str | None = None) -> Iterator[tuple[str, str, Episode]]:
-        """Yield (key, phase, episode), ordered by phase, task, index and key; all of them, invalid ones included."""
-        for key, found_phase, body in self._episode_rows(task, phase):
+        """Yield (key, phase, episode), ordered by phase, task, index and key; all of them, invalid ones included.
+
+        One at a time is in memory, and the caller may write while it iterates.
+        """
+        for key, found_phase, body in self._bodies(task, phase):
             yield key, found_phase, self._decode(key, body)
 
-    def _episode_rows(self, task: str | None = None, phase: str | None = None) -> list[tuple[str, str, bytes]]:
+    def episode_keys(self, *, task: str | None = None, prefix: str = "") -> list[str]:
+        """Return the keys of all episodes that begin with `prefix`, ordered by phase, task, index and key."""
+        return [key for key, _ in self._keys(task, None) if key.startswith(prefix)]
+
+    def episode_notes(self, keys: Sequence[str]) -> list[EpisodeNote]:
+        """Return what is noted beside the bodies of these episodes, in this order, without those that are not there."""
+        found: list[EpisodeNote] = []
         with store_errors(self._path):
-            # Fetched whole, so that the caller may write while it iterates; the bodies are compressed.
-            return self._connection.execute(
-                "SELECT key, phase, body FROM episodes WHERE (:task IS NULL OR task = :task) "
-                "AND (:phase IS NULL OR phase = :phase) ORDER BY phase, task, position, key",
-                {"task": task, "phase": phase},
+            for key in keys:
+                row = self._connection.execute(
+                    "SELECT key, phase, task, position, outcome, reason, steps, seconds FROM episodes WHERE key = ?",
+                    (key,),
+                ).fetchone()
+                if row is not None:
+                    found.append(EpisodeNote(*row))
+        return found
+
+    def usages(self) -> Iterator[tuple[str, Usage]]:
+        """Yield (task, usage) for each episode that called a model, attempts that came to nothing included.
+
+        Ordered by task. No episode is decoded for it.
+        """
+        with store_errors(self._path):
+            rows: list[tuple[str, str]] = self._connection.execute(
+                "SELECT task, usage FROM episodes WHERE usage <> '' ORDER BY task, usage"
             ).fetchall()
+        for task, text in rows:
+            try:
+                yield task, Usage.model_validate_json(text)
+            except ValidationError as error:
+                raise StoreError(f"{self._path}: an episode of {task!r} is damaged: {one_line(error)}") from error
+
+    def _keys(self, task: str | None, phase: str | None) -> list[tuple[str, str]]:
+        """Return (key, phase) in order, from an index alone."""
+        given = {"task": task, "phase": phase}
+        where = " AND ".join(f"{name} = :{name}" for name, value in given.items() if value is not None) or "1"
+        with store_errors(self._path):
+            return self._connection.execute(
+                f"SELECT key, phase FROM episodes WHERE {where} ORDER BY phase, task, position, key",  # noqa: S608  constant
+                given,
+            ).fetchall()
+
+    def _bodies(self, task: str | None = None, phase: str | None = None) -> Iterator[tuple[str, str, bytes]]:
+        for key, found_phase in self._keys(task, phase):
+            with store_errors(self._path):
+                row = self._connection.execute("SELECT body FROM episodes WHERE key = ?", (key,)).fetchone()
+            yield key, found_phase, row[0]
 
     def _decode(self, key: str, body: bytes) -> Episode:
         try:
@@ -202,6 +251,12 @@ class RunStore:
             ).fetchone()
         return None if row is None else self._parse(f"record {kind} {key!r}", row[0])
 
+    def record_keys(self, kind: str) -> list[str]:
+        """Return the keys of a kind, in order."""
+        with store_errors(self._path):
+            rows = self._connection.execute("SELECT key FROM records WHERE kind = ? ORDER BY key", (kind,)).fetchall()
+        return [key for (key,) in rows]
+
     def records(self, kind: str) -> Iterator[tuple[str, JsonDict]]:
         """Yield (key, body) of a kind, ordered by key."""
         with store_errors(self._path):
@@ -220,7 +275,7 @@ class RunStore:
         give equal bytes, wherever and however often interrupted they ran.
         """
         lines: list[JsonDict] = [{"command": self.command, "config": self.config}]
-        for key, phase, body in self._episode_rows():
+        for key, phase, body in self._bodies():
             episode = self._parse(f"episode {key}", self._unpack(key, body))
             lines.append({"episode": episode_content(episode), "key": key, "phase": phase})
         with store_errors(self._path):
@@ -252,12 +307,12 @@ class RunStore:
             self._connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
 
     def _require_same(self, config: JsonDict, command: str) -> None:
-        if self.version and _series(self.version) != _series(VERSION):
+        if self.version and version_series(self.version) != version_series(VERSION):
             raise ConfigChangedError(
                 f"{self.folder} was begun with envharness {self.version}, and {VERSION} may decide otherwise from "
-                f"the same rollouts. Go on with it under {_series(self.version)}, or use another run folder"
+                f"the same rollouts. Go on with it under {version_series(self.version)}, or use another run folder"
             )
-        changes = _differences({"command": self.command, **self.config}, {"command": command, **config})
+        changes = differences({"command": self.command, **self.config}, {"command": command, **config})
         if changes:
             raise ConfigChangedError(
                 f"{self.folder} was started with another configuration: {'; '.join(changes)}. "
@@ -302,32 +357,3 @@ class RunStore:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
-
-
-def _series(version: str) -> str:
-    """Return `0.1` of `0.1.3`: versions of one series make the same of the same rollouts."""
-    return ".".join(version.split(".")[:2])
-
-
-def _packed(key: str, episode: Episode) -> bytes:
-    try:
-        return zlib.compress(episode.model_dump_json().encode())
-    except ValueError as error:
-        raise StoreError(f"episode {key} of task {episode.task!r} is not JSON: {one_line(error)}") from error
-
-
-def _differences(former: JsonValue, current: JsonValue, place: str = "") -> list[str]:
-    """Name every key that differs, with both values."""
-    if isinstance(former, dict) and isinstance(current, dict):
-        found: list[str] = []
-        for key in sorted({*former, *current}):
-            found += _differences(former.get(key), current.get(key), f"{place}.{key}" if place else key)
-        return found
-    if former == current:
-        return []
-    return [f"{place} was {_brief(former)}, is now {_brief(current)}"]
-
-
-def _brief(value: JsonValue) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004  fits a line beside its key

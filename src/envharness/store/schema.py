@@ -13,7 +13,7 @@ from envharness.core.messages import printable
 from envharness.core.processes import command_of
 
 DATABASE_FILE = "run.sqlite3"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _LOCK_FIELDS = 8
 BUSY_SECONDS = 5.0
 """How long a call waits for a foreign process (a shell, a backup) that holds the file."""
@@ -28,9 +28,16 @@ CREATE TABLE episodes (
     position INTEGER NOT NULL,
     final INTEGER NOT NULL,
     session INTEGER NOT NULL,
+    outcome TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    steps INTEGER NOT NULL,
+    seconds REAL NOT NULL,
+    usage TEXT NOT NULL,
     body BLOB NOT NULL
 );
 CREATE INDEX episodes_in_order ON episodes (phase, task, position, key);
+CREATE INDEX episodes_of_task ON episodes (task, phase, position, key);
+CREATE INDEX episodes_that_cost ON episodes (task, usage) WHERE usage <> '';
 CREATE TABLE records (kind TEXT NOT NULL, key TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (kind, key));
 """
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 
 from envharness.core.errors import HookFault, MachineryError
 from envharness.core.types import Action
@@ -28,6 +28,8 @@ from envharness.testing.attacks.victim import Encounter, attacked_episode
 ATTACKS: tuple[Attack, ...] = (*FILES, *NETWORK, *PROCESSES, *KERNEL, *RESOURCES, *FRAMES, *VALUES, *FORGERY)
 """Every attack, grouped by kind."""
 
+_REAP_SECONDS = 1.0
+"""A closed session's process is killed at once and reaped when the zygote gets to it."""
 _RETRIES = 3
 """Further attempts. A machine too busy to run a hook is no finding about the hook."""
 
@@ -172,10 +174,20 @@ def _under_attack(attack: Attack, folder: Path, *, unsafe: bool) -> tuple[Encoun
     encounter.harm += [text for text in (*encounter.shown, fault) if f"{BREACH} " in text]
     if _fingerprint(folder) != before:
         encounter.harm.append("files changed")
-    if pid and Path(f"/proc/{pid}").exists():
+    if pid and _stays(pid):
         encounter.harm.append("a process was left behind")
     _next_session_works(encounter)
     return encounter, fault
+
+
+def _stays(pid: int) -> bool:
+    """Whether a process is still there a while after its session ended, dead and unreaped included."""
+    deadline = monotonic() + _REAP_SECONDS
+    while Path(f"/proc/{pid}").exists():
+        if monotonic() > deadline:
+            return True
+        sleep(0.005)
+    return False
 
 
 def _next_session_works(encounter: Encounter) -> None:
