@@ -149,9 +149,11 @@ def test_a_foreign_transaction_is_waited_for_and_then_named(bench: Bench, tmp_pa
 def test_a_second_run_on_the_folder_is_refused_and_told_who_holds_it(bench: Bench, tmp_path: Path) -> None:
     refused: list[subprocess.CompletedProcess[str]] = []
 
-    def try_too(_: Start) -> None:
+    def try_too(start: Start) -> None:
         command = [sys.executable, "-m", "envharness.cli", "rig", "-c", str(bench.config), "--run-dir", str(folder)]
+        os.kill(start.pid, signal.SIGSTOP)  # or it may be done before the other has started
         refused.append(subprocess.run(command, capture_output=True, text=True, check=False))
+        os.kill(start.pid, signal.SIGCONT)
 
     folder = tmp_path / "run"
     start = bench.drivers.start(bench.config, folder, until=after_stored(3, try_too))
