@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Literal
 
@@ -286,3 +287,13 @@ def test_the_command_ends_with_its_own_code_and_one_line(capsys: pytest.CaptureF
     error = capsys.readouterr().err
     assert "HTTP 404" in error
     assert "Traceback" not in error
+
+
+def test_a_run_of_episodes_says_what_its_model_used(capsys: pytest.CaptureFixture[str]) -> None:
+    with FaultServer() as server:
+        arguments = ["run", "toy24", "-p", "llm.asking:Asking", "-q", f"url={server.base_url}", "-n", "2"]
+        assert command([*arguments, "--max-steps", "3", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert "policy: 6 model calls, 60 prompt and 30 completion tokens" in shown.err
+    used = json.loads(shown.out)["usage"]["policy"]
+    assert (used["calls"], used["prompt"], used["completion"]) == (6, 60, 30)

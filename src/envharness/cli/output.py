@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
 
 from envharness.core.messages import printable
+
+if TYPE_CHECKING:
+    from envharness.core.usage import Usage
 
 
 def console() -> Console:
@@ -29,6 +32,11 @@ def failure(message: str, *, hint: str = "") -> None:
     Console(stderr=True, highlight=False, soft_wrap=True).print(
         Text.assemble(("error: ", "bold red"), line, (f" ({hint})" if hint else "", "dim"))
     )
+
+
+def usage_json(by_role: Mapping[str, Usage]) -> dict[str, Any]:
+    """Return what models used, by role, as JSON."""
+    return {role: usage.model_dump(mode="json") for role, usage in by_role.items()}
 
 
 def print_json(data: Mapping[str, Any]) -> None:

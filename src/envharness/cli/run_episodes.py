@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from envharness.cli.options import EpisodesPerWorker, GraceOption, Workers, parse_count, parse_options
-from envharness.cli.output import console, print_json, say
+from envharness.cli.output import console, print_json, say, usage_json
 from envharness.core.errors import MachineryError, ProviderRefusedError
 from envharness.rollouts.interrupts import GRACE_SECONDS, orderly_stop
 
@@ -86,7 +86,9 @@ def _jobs(stack: StackSpec, policy: PolicySpec, *, episodes: int, max_steps: int
 
 
 def _print(played: list[Episode], *, trace: bool, as_json: bool) -> None:
+    from envharness.core.usage import Usage
     from envharness.report.terminal import trajectory_text
+    from envharness.rollouts.ledger import describe_usage
 
     out = console()
     for episode in played:
@@ -95,6 +97,9 @@ def _print(played: list[Episode], *, trace: bool, as_json: bool) -> None:
         outcome = episode.outcome
         how = " ".join(part for part in (outcome.kind, outcome.reason, outcome.detail) if part)
         say(f"episode {episode.index}: {how}, {len(episode.steps)} turns")
+    used = sum((episode.usage + episode.wasted for episode in played), Usage())
+    if used.calls:
+        say(f"policy: {describe_usage(used)}")
     valid = [episode for episode in played if episode.valid]
     won = sum(episode.success for episode in valid)
     if not as_json:
@@ -102,4 +107,4 @@ def _print(played: list[Episode], *, trace: bool, as_json: bool) -> None:
         return
     rate = won / len(valid) if valid else None
     counts = {"episodes": len(played), "valid": len(valid), "won": won, "success_rate": rate}
-    print_json({"task": played[0].task, **counts})
+    print_json({"task": played[0].task, **counts, "usage": usage_json({"policy": used} if used.calls else {})})

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from envharness.cli.output import console, print_json
+from envharness.cli.output import console, print_json, usage_json
 from envharness.core.errors import UnknownIdError
 
 
@@ -42,7 +42,14 @@ def show(
             known = ", ".join(result.task for result in loaded.main.results[:5])
             raise UnknownIdError(f"{run} has no finished task {task!r} (the first are: {known})")
         if as_json:
-            print_json({"tasks": [result.model_dump(mode="json") for result in results]})
+            print_json(
+                {
+                    "tasks": [result.model_dump(mode="json") for result in results],
+                    "finished": loaded.finished,
+                    "usage": usage_json(loaded.spending.by_role),
+                    "budget": None if loaded.spending.budget is None else loaded.spending.budget.model_dump(),
+                }
+            )
         elif task is not None:
             console().print(task_detail(results[0], loaded.band))
         else:

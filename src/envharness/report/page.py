@@ -17,6 +17,7 @@ from envharness.report.run import DesignerRun, Run, load_run
 from envharness.report.tasks import TaskPage, task_section
 from envharness.report.text import cut, duration, percent, visible_line, words
 from envharness.report.trajectory import caps_for
+from envharness.report.usage import usage_section
 from envharness.report.weaknesses import Weakness, declared_weaknesses
 from envharness.rigger.summary import Share, deciding_measurement
 from envharness.store.database import RunStore
@@ -62,6 +63,7 @@ def render(run: Run, weaknesses: Sequence[Weakness] = ()) -> str:
             _comparison(run),
             flaw_section(run.main.figures, weaknesses),
             _tasks(run),
+            usage_section(run.spending),
             _configuration(run),
         ),
         tag("footer", tag("p", "Written by envharness. This page is one file: it loads nothing and runs no script.")),
@@ -72,7 +74,7 @@ def render(run: Run, weaknesses: Sequence[Weakness] = ()) -> str:
 def _header(run: Run) -> Html:
     facts = [counted(run.main.figures.tasks, "task")]
     if run.policy:
-        facts.append(f"policy {run.policy}")
+        facts.append(f"policy {run.policy}{f' ({run.policy_model})' if run.policy_model else ''}")
     facts.append(f"designer {run.main.designer}{f' ({run.designer_model})' if run.designer_model else ''}")
     if isinstance(seed := run.config.get("seed"), int):
         facts.append(f"seed {seed}")
@@ -109,7 +111,7 @@ def _headline(run: Run) -> Html:
         _tile(
             "Spent",
             join(f"{rollouts:,}", tag("span", " rollouts", class_="unit")),
-            f"{invalid:,} invalid · {spent}",
+            " · ".join(part for part in (f"{invalid:,} invalid", spent, run.spending.in_short()) if part),
         ),
     ]
     return tag(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
-from envharness.core.errors import StoreError
+from envharness.core.errors import ConfigError, StoreError
+from envharness.core.policy import PolicySpec
 from envharness.core.types import JsonDict
 from envharness.report.numbers import Band, Figures, figures_of
+from envharness.report.usage import Spending
+from envharness.rigger.designers.llm_model import describe_model, policy_model
 from envharness.rigger.records import NULL_DESIGNER, RigSummary, TaskResult
-from envharness.rigger.results import DESIGNER_MODEL, load_all_results, load_summary
+from envharness.rigger.results import DESIGNER_MODEL, load_all_results, load_budget, load_summary
 from envharness.rigger.summary import count_rollouts
+from envharness.rollouts.ledger import read_ledger
 from envharness.store.database import RunStore
 
 
@@ -38,6 +42,9 @@ class Run:
     null: DesignerRun | None
     """The identity designer on the same tasks; None where it was not run, or is itself what is reported."""
     store: RunStore
+    spending: Spending
+    policy_model: str = ""
+    """Which model plays; empty where none does, or its configuration is not of this package's form."""
     designer_model: str = ""
     """Which model designs, and whether it is the policy's own; empty where none does."""
 
@@ -72,6 +79,8 @@ def load_run(store: RunStore) -> Run:
     }
     main = runs[_main_designer(config, list(runs))]
     null = runs.get(NULL_DESIGNER)
+    plays, designs = _policy_model(config.get("policy")), _designer_model(store, main.designer)
+    models = {role: model for role, model in (("policy", plays), ("designer", designs)) if model}
     return Run(
         config=config,
         band=band,
@@ -80,8 +89,19 @@ def load_run(store: RunStore) -> Run:
         main=main,
         null=null if null is not main else None,
         store=store,
-        designer_model=_designer_model(store, main.designer),
+        spending=Spending(read_ledger(store).by_role(), models, load_budget(store)),
+        policy_model=plays,
+        designer_model=designs,
     )
+
+
+def _policy_model(policy: JsonValue) -> str:
+    """Return the name of the model in a policy's options; empty where there is none that can be read."""
+    try:
+        model = policy_model(PolicySpec.model_validate(policy))
+    except (ValidationError, ConfigError):
+        return ""  # what another package's policy means by `model` is its own affair
+    return "" if model is None else describe_model(model)
 
 
 def _designer_model(store: RunStore, designer: str) -> str:

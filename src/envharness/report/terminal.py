@@ -18,6 +18,7 @@ from envharness.report.numbers import Band, Figures, by_round, flaw_of
 from envharness.report.run import Run
 from envharness.report.source import call_text, candidate_line
 from envharness.report.text import cut, duration, percent, visible, visible_line, words
+from envharness.report.usage import HEADS, Spending
 from envharness.report.weaknesses import Weakness, declared_weaknesses
 from envharness.rigger.records import NULL_DESIGNER, Round, TaskResult
 from envharness.rigger.summary import Share, accepted_round, deciding_measurement
@@ -45,6 +46,7 @@ def run_tables(run: Run) -> Group:
     """Return the whole overview of a run: figures, weaknesses, tasks."""
     declared = declared_weaknesses(run.config.get("policy"))
     parts: list[RenderableType] = [summary_table(run), flaw_table(run.main.figures, declared), task_table(run)]
+    parts += usage_lines(run.spending)
     parts += [
         line(f"{result.task}: {result.reason}", _STYLES["invalid"], TEXT_LIMIT)
         for result in run.main.results
@@ -77,6 +79,23 @@ def summary_table(run: Run) -> Table:
     if run.null is None:
         table.add_row(Text(NULL_DESIGNER, style="dim"), *[Text("not run", style="dim")] * 5)
     return table
+
+
+def usage_lines(spending: Spending) -> list[RenderableType]:
+    """Tabulate what the models used by role, the budget beneath; nothing where no model was asked."""
+    if not spending.by_role:
+        return []
+    table = Table(title="What the models used", title_justify="left")
+    for head in HEADS:
+        if head != "model":  # beneath instead: the numbers fill 80 columns
+            table.add_column(head, justify="left" if head == "role" else "right")
+    for role, _, *numbers in spending.rows():
+        table.add_row(line(role), *numbers)
+    parts: list[RenderableType] = [table]
+    parts += [line(f"{role} model: {model}", limit=TEXT_LIMIT) for role, model in spending.models.items()]
+    if of_budget := spending.against_budget():
+        parts.append(Text(f"budget of the last start: {of_budget}"))
+    return parts
 
 
 def _summary_cells(figures: Figures) -> list[str]:

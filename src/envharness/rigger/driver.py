@@ -13,6 +13,7 @@ from envharness.rigger.calls import ModelCalls
 from envharness.rigger.plan import TaskPlan
 from envharness.rigger.records import TaskResult
 from envharness.rigger.requests import Answered, Batch, Call, Reply
+from envharness.rigger.results import put_budget
 from envharness.rollouts.blame import refused_by_provider
 from envharness.rollouts.engine import Engine
 from envharness.rollouts.interrupts import StopRequest, Terminated
@@ -92,6 +93,7 @@ class Driver:
         raises once all that was in flight is kept.
         """
         self.ledger = read_ledger(self.store)
+        put_budget(self.store, self.budget)
         try:
             yield from self._run(plans)
         except (ProviderRefusedError, KeyboardInterrupt, Terminated):

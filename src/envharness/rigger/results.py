@@ -11,6 +11,7 @@ from envharness.core.errors import StoreError
 from envharness.core.messages import one_line
 from envharness.core.types import JsonDict
 from envharness.rigger.records import RigSummary, TaskResult
+from envharness.rollouts.ledger import Budget
 from envharness.store.database import LIVE, RunStore
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -19,6 +20,8 @@ RESULT = "task_result"
 SUMMARY = "summary"
 DESIGNER_MODEL = "designer_model"
 """The kind of record that says which model a designer asks."""
+BUDGET = f"{LIVE}budget"
+"""The kind of record that says what budget the last start of the run was given."""
 
 
 def put_result(store: RunStore, designer: str, result: TaskResult) -> None:
@@ -61,6 +64,17 @@ def load_summary(store: RunStore, designer: str) -> RigSummary | None:
     """Return the figures of a designer, or None where the run has not come to them. Raises StoreError, as above."""
     body = store.get_record(SUMMARY, designer) or store.get_record(f"{LIVE}{SUMMARY}", designer)
     return None if body is None else _read(RigSummary, body, f"the summary {designer!r}")
+
+
+def put_budget(store: RunStore, budget: Budget) -> None:
+    """Note the budget of this start, for readers. It may differ from start to start, and decides nothing."""
+    store.put_record(BUDGET, "run", cast("JsonDict", budget.model_dump(mode="json")))
+
+
+def load_budget(store: RunStore) -> Budget | None:
+    """Return the budget of the last start, or None where none was noted. Raises StoreError, as above."""
+    body = store.get_record(BUDGET, "run")
+    return None if body is None else _read(Budget, body, "the budget")
 
 
 def _records(store: RunStore, kind: str) -> Iterator[tuple[str, JsonDict]]:
