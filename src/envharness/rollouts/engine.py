@@ -116,8 +116,9 @@ def make_engine(
     snapshots: SnapshotMode = "auto",
     ray_address: str | None = None,
 ) -> Engine:
-    """Make an engine. `inline` plays in this process, one episode at a time; `pool` in up to `workers` processes,
-    `ray` in as many actors of a cluster: the one at `ray_address` (host:port), or one that it starts for itself.
+    """Make an engine. `inline` plays in this process, one episode at a time; `pool` in up to `workers` processes.
+
+    `ray` plays in as many actors of a cluster: the one at `ray_address` (host:port), or one that it starts for itself.
 
     `auto` fits the pool to the work: as many workers as there are cores to use, each with one episode of a policy that
     computes, or with its part of what the endpoints take of a policy that waits for a model, bounded by memory and

@@ -263,6 +263,7 @@ class RayEngine(Engine):
             self._last_heard = monotonic()
             if ticket is None:
                 actor.ready, self._failed_starts, self._last_ready = True, 0, monotonic()
+                self._cluster.look()
             elif kind == "built":
                 self._shared.learn(ticket.kinds, answer)
             else:

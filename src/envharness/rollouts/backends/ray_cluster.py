@@ -12,6 +12,7 @@ from typing import Any
 
 from envharness.core.errors import ConfigError, MachineryError
 from envharness.core.labels import current_label, end_part
+from envharness.rollouts.backends.ray_guard import RayGuard
 from envharness.rollouts.sizing import Count
 
 OBJECT_STORE_BYTES = 100 << 20
@@ -22,18 +23,36 @@ class RayCluster:
     """The cluster that the driver has joined, and whether it is the engine's own."""
 
     def __init__(self, ray: Any, address: str | None, workers: Count) -> None:
+        if address is not None:
+            check_address(address)
         self.ray = ray
         self.label = current_label().new_part()
         self._joined = not self.ray.is_initialized()
         self._own = self._joined and address is None
-        if self._joined:
-            with _own_surroundings(self.label.variables() if self._own else {}):
-                self._join(address, workers)
-        self.head: str = self.ray.get_runtime_context().gcs_address
+        self._guard = RayGuard(self.label.variables()) if self._own else None
+        try:
+            if self._joined:
+                with _own_surroundings(self.label.variables() if self._own else {}):
+                    self._join(address, workers)
+            self.head: str = self.ray.get_runtime_context().gcs_address
+            self.look()
+        except BaseException:
+            self.leave()
+            raise
+        if not self._joined and address not in {None, self.head}:
+            raise ConfigError(
+                f"this process has joined the Ray cluster at {self.head} already, and can join none at {address}: "
+                "call ray.shutdown() first, or give no address"
+            )
 
     def processors(self) -> int:
         """Return how many there are on all nodes; at least 1."""
         return max(int(self.ray.cluster_resources().get("CPU", 1)), 1)
+
+    def look(self) -> None:
+        """Notice what Ray has started by now, so that none of it outlives this process."""
+        if self._guard is not None:
+            self._guard.learn()
 
     def answers(self) -> bool:
         """Whether the head takes connections. Asking Ray itself would wait for a minute, then end this process."""
@@ -44,10 +63,11 @@ class RayCluster:
         if self._joined:
             with _own_surroundings({}):
                 self.ray.shutdown()
-        if self._own:
+        if self._guard is not None:
             end_part(self.label)
+            self._guard.close()
 
-    def _join(self, ray: Any, address: str | None, workers: Count) -> None:
+    def _join(self, address: str | None, workers: Count) -> None:
         quiet = {"log_to_driver": False, "configure_logging": False, "logging_level": "ERROR"}
         if address is None:
             self.ray.init(
