@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from envharness.rollouts.engine import make_engine
 from envharness.rollouts.job import RolloutJob
 from presence import absent
 from rollouts.canonical import canonical
-from rollouts.hostile import job
+from rollouts.hostile import job, kitchen
 from rollouts.processes import command_of, descendants, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
@@ -69,8 +70,10 @@ ADDRESS = f"127.0.0.1:{PORT}"
 
 
 @pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """A head and a second node, each with one processor."""
+def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """A head and a second node, each with one processor. Newer versions of Ray want a token, which is this test's own."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
     started = [start_node(tmp_path, "--head", f"--port={PORT}", "--include-dashboard=false")]
     try:
         assert eventually(lambda: b"Ray runtime started" in (tmp_path / "out").read_bytes(), 60)
@@ -84,11 +87,10 @@ def nodes(tmp_path: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
 
 def test_a_node_that_is_lost_in_mid_run_and_then_the_head(nodes: list[subprocess.Popen[bytes]]) -> None:
     naps = PolicySpec(id="rollouts.hostile:Naps", options={"seconds": 0.4})
-    jobs = [job(policy=naps, index=index) for index in range(40)]
+    jobs = [job(kitchen(how="nothing"), naps, index=index) for index in range(40)]
+    at_once = PolicySpec(id="rollouts.hostile:Naps", options={"seconds": 0.0})
     with make_engine("inline") as inline:
-        quick = [
-            job(policy=PolicySpec(id="rollouts.hostile:Naps", options={"seconds": 0.0}), index=i) for i in range(40)
-        ]
+        quick = [job(kitchen(how="nothing"), at_once, index=i) for i in range(40)]
         expected = canonical(list(inline.run(quick)))
     with RayEngine(address=ADDRESS, retries=2, episodes_per_worker=2, head_seconds=2.0) as engine:
         results: list[tuple[RolloutJob, Episode]] = []
@@ -117,7 +119,7 @@ def test_where_no_cluster_answers_it_says_so() -> None:
 DRIVER = """
 from envharness.core.policy import PolicySpec
 from envharness.rollouts.engine import make_engine
-from rollouts.hostile import job
+from rollouts.hostile import job, kitchen
 naps = PolicySpec(id="rollouts.hostile:Naps", options={"seconds": 60.0})
 with make_engine("ray", workers=1) as engine:
     engine.submit(job())
