@@ -8,7 +8,6 @@ import secrets
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,12 +100,35 @@ def test_a_node_that_is_lost_in_mid_run_and_then_the_head(nodes: list[subprocess
                 kill_node(nodes[1])
         assert canonical(results) == expected
         assert max(episode.attempt for _, episode in results) == 2, "the lost node cost an attempt"
-        killer = threading.Timer(1.0, kill_node, [nodes[0]])
-        killer.start()
-        engine.submit(job(policy=PolicySpec(id="rollouts.hostile:Naps", options={"seconds": 60.0})))
-        with pytest.raises(MachineryError, match=f"head of the Ray cluster at {ADDRESS} has not answered"):
-            engine.next_result(timeout=40)
-        killer.join()
+
+
+HEADLESS = """
+import sys
+from envharness.core.policy import PolicySpec
+from envharness.rollouts.backends.ray import RayEngine
+from rollouts.hostile import job
+naps = PolicySpec(id="rollouts.hostile:Naps", options={"seconds": 60.0})
+with RayEngine(address=sys.argv[1], retries=1, workers=1, head_seconds=2.0) as engine:
+    engine.submit(job())
+    engine.next_result()
+    engine.submit(job(policy=naps))
+    print("playing", flush=True)
+    engine.next_result()
+"""
+
+
+def test_a_driver_whose_head_is_lost_says_so_and_ends(nodes: list[subprocess.Popen[bytes]]) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    command = [sys.executable, "-c", HEADLESS, ADDRESS]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as driver:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == b"playing\n"
+        kill_node(nodes[0])
+        try:
+            _, said = driver.communicate(timeout=30)
+        finally:
+            driver.kill()
+    assert f"MachineryError: the head of the Ray cluster at {ADDRESS} has not answered".encode() in said
 
 
 def test_where_no_cluster_answers_it_says_so() -> None:

