@@ -118,7 +118,7 @@ def _takes_connections(address: str) -> bool:
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=2.0):
             return True
-    except OSError:
+    except (OSError, ValueError):
         return False
 
 
