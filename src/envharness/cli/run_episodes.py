@@ -29,7 +29,10 @@ def run(
     episodes: Annotated[int, typer.Option("--episodes", "-n", min=1, max=1_000_000, help="How many.")] = 1,
     max_steps: Annotated[int, typer.Option(min=1, help="Turns an episode may take.")] = 50,
     seed: Annotated[int, typer.Option(help="Seed of all random streams.")] = 0,
-    backend: Annotated[Literal["inline", "pool"], typer.Option(help="inline or pool.")] = "inline",
+    backend: Annotated[Literal["inline", "pool", "ray"], typer.Option(help="inline, pool or ray.")] = "inline",
+    ray_address: Annotated[
+        str | None, typer.Option(help="host:port of a Ray cluster; without it, one of its own.")
+    ] = None,
     workers: Workers = None,
     episodes_per_worker: EpisodesPerWorker = None,
     grace: GraceOption = GRACE_SECONDS,
@@ -49,7 +52,13 @@ def run(
     jobs = _jobs(stack, chosen, episodes=episodes, max_steps=max_steps, seed=seed)
     most, each = parse_count("--workers", workers), parse_count("--episodes-per-worker", episodes_per_worker)
     with orderly_stop(grace, say) as stop:
-        with make_engine(backend, workers=most, episodes_per_worker=each, unsafe_hooks=unsafe_hooks) as engine:
+        with make_engine(
+            backend,
+            workers=most,
+            episodes_per_worker=each,
+            unsafe_hooks=unsafe_hooks,
+            ray_address=ray_address,
+        ) as engine:
             played = sorted(_played(engine.run(jobs, stop=stop)), key=lambda episode: episode.index)
         if played:
             _print(played, trace=trace, as_json=as_json)
