@@ -61,11 +61,9 @@ def test_how_a_policy_can_fail(policy: PolicySpec, limits: dict[str, Any], reaso
 
 @pytest.mark.parametrize("immediate", [True, False])
 def test_more_observation_text_than_allowed_is_a_failure_that_names_the_limit(immediate: bool) -> None:
-    policy = (
-        PolicySpec(id="rollouts.hostile:Immediate", options={"actions": [{"name": "take"}] * 9})
-        if immediate
-        else script([{"name": "take"}] * 9)
-    )
+    policy = script([{"name": "take"}] * 9)
+    if immediate:
+        policy = PolicySpec(id="rollouts.hostile:Immediate", options=policy.options)
     free = played(job(policy=policy))
     assert free.start is not None
     sizes = [len(text.encode()) for text in (free.start.shown.text, *(step.shown.text for step in free.steps))]
@@ -85,7 +83,7 @@ def test_more_observation_text_than_allowed_is_a_failure_that_names_the_limit(im
         ({"policy_tokens": 25}, "policy_tokens: 30 of 25 at turn 2"),
     ],
 )
-def test_the_limit_that_ended_an_episode_is_in_its_outcome(limits: dict[str, int], detail: str) -> None:
+def test_the_limit_that_ended_an_episode_is_in_its_outcome(limits: dict[str, Any], detail: str) -> None:
     assert played(job(policy=script([{"name": "take"}] * 9, tokens=10), **limits)).outcome.detail == detail
 
 
