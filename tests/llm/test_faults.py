@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -22,7 +23,8 @@ from envharness.core.errors import (
 )
 from envharness.core.usage import Usage
 from envharness.llm.chat import ChatAnswer, ChatRequest, Message
-from envharness.llm.config import Endpoint, Prices
+from envharness.llm.config import Endpoint, ModelConfig, Prices
+from envharness.llm.make import client_for
 from envharness.testing import fault_replies as replies
 from envharness.testing.fault_server import FaultServer
 
@@ -256,3 +258,18 @@ def test_a_netrc_file_is_not_read(ask: Ask, tmp_path: Path, monkeypatch: pytest.
     with FaultServer.replying(replies.answer("a")) as server:
         ask(server)
         assert "authorization" not in server.requests[0].headers
+
+
+def test_a_dead_endpoint_uses_up_no_call_while_the_others_are_busy() -> None:
+    with FaultServer() as dead:
+        nobody = dead.base_url
+
+    async def all_of_them(good: str) -> list[ChatAnswer]:
+        endpoints = (Endpoint(base_url=nobody, concurrency=1), Endpoint(base_url=good, concurrency=1))
+        client = client_for(ModelConfig(model="m", endpoints=endpoints, timeout_seconds=5, retries=2))
+        calls = [ChatRequest(messages=(Message(role="user"),), key=str(number)) for number in range(12)]
+        return await asyncio.gather(*map(client.complete, calls))
+
+    with FaultServer.replying(replies.answer("ok", delay=0.1)) as server:
+        assert [answer.text for answer in asyncio.run(all_of_them(server.base_url))] == ["ok"] * 12
+        assert len(server.requests) == 12

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from envharness.llm.config import Endpoint
-from envharness.llm.scheduling import EndpointState, Grant, choose, give_back, take
+from envharness.llm.scheduling import EndpointState, Grant, choose, give_back, note_failure, take
 from envharness.llm.share import split
 
 
@@ -61,8 +61,16 @@ class EndpointQueue:
             give_back(self._states, grant, place.tokens_used)
             self._hand_out()
 
+    def succeeded(self, endpoint: int) -> None:
+        """Forget the failures before."""
+        self._states[endpoint].failures = 0
+
+    def failed(self, endpoint: int) -> int:
+        """Return how often the endpoint has failed in a row, this time included."""
+        return note_failure(self._states[endpoint], self._clock())
+
     def pause(self, endpoint: int, seconds: float) -> None:
-        """Start no call there for so long, because the server asked for it."""
+        """Start no call there for so long."""
         state = self._states[endpoint]
         state.paused_until = max(state.paused_until, self._clock() + seconds)
 

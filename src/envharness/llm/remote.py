@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from envharness.core.errors import ProviderRefusedError
+from envharness.core.errors import MalformedAnswerError, ProviderRefusedError
 from envharness.core.seeding import stream
 from envharness.core.usage import Usage
 from envharness.llm.chat import ChatAnswer, ChatRequest
@@ -52,6 +53,7 @@ class RemoteClient(ABC):
                 try:
                     answer = _counted(await self._attempt(place.endpoint, request), request, self.config)
                     place.tokens_used = answer.usage.prompt + answer.usage.completion
+                    self._queue.succeeded(place.endpoint)
                 except AttemptFailed as failed:
                     failure, avoid = failed, place.endpoint
                     spent += failed.usage
@@ -60,7 +62,7 @@ class RemoteClient(ABC):
             if not failure.again or failures > self.config.retries or self._too_long(failure, place.endpoint):
                 break
             jitter = stream(request.seed or 0, "retry", request.role, request.task, request.key, failures)
-            await self._wait(failure, backoff(failures, jitter), place.endpoint)
+            await self._wait(failure, failures, jitter, place.endpoint)
         raise _final(failure, failures, spent)  # pyright: ignore[reportPossiblyUnboundVariable]  the range is never empty
 
     async def close(self) -> None:
@@ -75,11 +77,17 @@ class RemoteClient(ABC):
         except TimeoutError:
             raise timed_out(self.name_of(endpoint), self.config.timeout_seconds) from None
 
-    async def _wait(self, failure: AttemptFailed, seconds: float, endpoint: int) -> None:
-        """Wait before the next attempt; at another endpoint, where there is one and the server named a time."""
+    async def _wait(self, failure: AttemptFailed, failures: int, jitter: random.Random, endpoint: int) -> None:
+        """Wait before the next attempt; where there is another endpoint, it is this one that everybody leaves alone."""
         if failure.pause is None:
-            await asyncio.sleep(seconds)
+            if len(self._queue) == 1 or isinstance(failure.error, MalformedAnswerError):
+                await asyncio.sleep(backoff(failures, jitter))
+            else:
+                # By its own failures and not the call's: a dead endpoint is soon hardly tried any more, and is not
+                # taken for a free one while the others are busy.
+                self._queue.pause(endpoint, backoff(self._queue.failed(endpoint), jitter))
             return
+        seconds = backoff(failures, jitter)
         # The server named a time: nobody goes there before it, while other endpoints may take this call at once. A time
         # that is over already, by a clock that goes wrong, does not replace the back-off; and one without end does not
         # shut an endpoint for ever.

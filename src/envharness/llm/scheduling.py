@@ -20,7 +20,9 @@ class EndpointState:
     started: int = 0
     """Calls it was ever given."""
     paused_until: float = -math.inf
-    """The server asked for peace until then."""
+    """It takes no call until then: the server asked for peace, or has failed."""
+    failures: int = 0
+    """Times in a row that it failed; calls that fail together count once."""
 
     @classmethod
     def of(cls, endpoint: Endpoint, *, places: int | None = None) -> EndpointState:
@@ -90,6 +92,13 @@ def take(states: list[EndpointState], index: int, now: float, tokens: float) -> 
     if state.requests is not None:
         state.requests.take(now, 1.0)
     return Grant(index, None if state.tokens is None else state.tokens.take(now, tokens))
+
+
+def note_failure(state: EndpointState, now: float) -> int:
+    """Count a failure, and return how many it makes in a row. Those that come in during a pause count no more."""
+    if state.paused_until <= now:
+        state.failures += 1
+    return state.failures
 
 
 def give_back(states: list[EndpointState], grant: Grant, tokens: float | None) -> None:
