@@ -29,9 +29,7 @@ def run(
     episodes: Annotated[int, typer.Option("--episodes", "-n", min=1, max=1_000_000, help="How many.")] = 1,
     max_steps: Annotated[int, typer.Option(min=1, help="Turns an episode may take.")] = 50,
     policy_tokens: Annotated[int | None, typer.Option(min=1, help="Completion tokens an episode may use.")] = None,
-    observation_bytes: Annotated[
-        int | None, typer.Option(min=1, help="Bytes of observation text an episode may show.")
-    ] = None,
+    observation_bytes: Annotated[int | None, typer.Option(min=1, help="Bytes of text an episode may show.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random streams.")] = 0,
     backend: Annotated[Literal["inline", "pool"], typer.Option(help="inline or pool.")] = "inline",
     workers: Workers = None,
