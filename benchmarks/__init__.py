@@ -11,6 +11,7 @@ BENCHMARKS = {
     "alfworld": "benchmarks.alfworld",
     "client": "benchmarks.client",
     "concurrency": "benchmarks.concurrency",
+    "engines": "benchmarks.engines",
     "isolation": "benchmarks.isolation",
     "layers": "benchmarks.layers",
     "overhead": "benchmarks.overhead",

@@ -50,11 +50,11 @@ def test_another_size_is_refused_with_what_is_allowed(tmp_path: Path, wrong: str
         (GOOD + "bund: [0.4, 0.6]\n", r"rig\.yaml, line 6, key 'bund': unknown key \(allowed: band, .*rounds"),
         (
             GOOD + "engine:\n  backend: moon\n",
-            r"line 7, key 'engine\.backend': Input should be 'inline' or 'pool', found 'moon'",
+            r"line 7, key 'engine\.backend': Input should be 'inline', 'pool' or 'ray', found 'moon'",
         ),
         (
             GOOD + "engine:\n  colour: red\n",
-            r"line 7, key 'engine\.colour': unknown key \(allowed: backend, episodes_per_worker, retries, workers\)",
+            r"line 7, key 'engine\.colour': unknown key \(allowed: backend, episodes_per_worker, ray_address, retries, workers\)",
         ),
         (GOOD + "rollouts: many\n", r"line 6, key 'rollouts': .*integer.*'many'"),
         (GOOD + "seed: 1\nseed: 2\n", r"line 7: key 'seed' is given twice"),

@@ -59,6 +59,39 @@ def test_how_a_policy_can_fail(policy: PolicySpec, limits: dict[str, Any], reaso
     assert not episode.evaluation.success
 
 
+@pytest.mark.parametrize("immediate", [True, False])
+def test_more_observation_text_than_allowed_is_a_failure_that_names_the_limit(immediate: bool) -> None:
+    policy = script([{"name": "take"}] * 9)
+    if immediate:
+        policy = PolicySpec(id="rollouts.hostile:Immediate", options=policy.options)
+    free = played(job(policy=policy))
+    assert free.start is not None
+    sizes = [len(text.encode()) for text in (free.start.shown.text, *(step.shown.text for step in free.steps))]
+    exactly = played(job(policy=policy, observation_bytes=sum(sizes)))
+    assert exactly.outcome == free.outcome
+    limit = sum(sizes[:3]) - 1
+    episode = played(job(policy=policy, observation_bytes=limit))
+    assert (episode.outcome.kind, episode.outcome.reason) == ("failure", "observation_limit")
+    assert episode.outcome.detail == f"observation_bytes: {limit + 1} of {limit} at turn 1"
+    assert len(played(job(policy=policy, observation_bytes=1)).steps) == 1
+
+
+@pytest.mark.parametrize(
+    ("limits", "detail"),
+    [
+        ({"max_steps": 4}, "max_steps: 4 of 4 at turn 3"),
+        ({"policy_tokens": 25}, "policy_tokens: 30 of 25 at turn 2"),
+    ],
+)
+def test_the_limit_that_ended_an_episode_is_in_its_outcome(limits: dict[str, Any], detail: str) -> None:
+    assert played(job(policy=script([{"name": "take"}] * 9, tokens=10), **limits)).outcome.detail == detail
+
+
+def test_a_limit_that_is_not_set_leaves_keys_of_jobs_as_they_were() -> None:
+    assert "observation_bytes" not in Limits().model_dump(mode="json")
+    assert job().key != job(observation_bytes=100).key
+
+
 def test_the_environments_own_step_limit_is_out_of_steps() -> None:
     stack = StackSpec.environment("kitchen:Kitchen", max_steps=2)
     episode = played(job(stack, script([{"name": "take"}] * 5)))

@@ -19,7 +19,10 @@ def rig(
     seed: Annotated[int | None, typer.Option(help="Seed of all random streams.")] = None,
     designer: Annotated[str | None, typer.Option(help="Designer id.")] = None,
     remeasure: Annotated[int | None, typer.Option(help="Fresh rollouts a task, before and after.")] = None,
-    backend: Annotated[str | None, typer.Option(help="inline or pool.")] = None,
+    backend: Annotated[str | None, typer.Option(help="inline, pool or ray.")] = None,
+    ray_address: Annotated[
+        str | None, typer.Option(help="host:port of a Ray cluster; without it, one of its own.")
+    ] = None,
     workers: Workers = None,
     episodes_per_worker: EpisodesPerWorker = None,
     grace: GraceOption = GRACE_SECONDS,
@@ -42,6 +45,7 @@ def rig(
         "designer.id": designer,
         "remeasure": remeasure,
         "engine.backend": backend,
+        "engine.ray_address": ray_address,
         "engine.workers": workers,
         "engine.episodes_per_worker": episodes_per_worker,
     }

@@ -39,6 +39,8 @@ class EngineConfig(BaseModel):
     episodes_per_worker: Annotated[Count, PlainValidator(read_count)] = "auto"
     """Episodes that a worker plays at once; `auto` is one where policies compute, and what the endpoints take where
     they wait for a model."""
+    ray_address: str | None = Field(default=None, pattern=r"^[^\s/:]+:[0-9]{1,5}$|^\[[0-9a-fA-F:]+\]:[0-9]{1,5}$")
+    """`host:port` of the Ray cluster to join, for the backend `ray`; None starts one on this machine."""
     retries: int = Field(default=RETRIES, ge=0, le=20)
     """Attempts beyond the first for an episode that the machinery lost."""
 
@@ -88,6 +90,7 @@ def carry_out(
             retries=file.engine.retries,
             unsafe_hooks=unsafe_hooks,
             episodes_per_worker=file.engine.episodes_per_worker,
+            ray_address=file.engine.ray_address,
         ) as engine,
         make_progress(sys.stderr) as progress,
     ):

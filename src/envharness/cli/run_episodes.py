@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from envharness.core.policy import PolicySpec
     from envharness.core.spec import StackSpec
     from envharness.core.trace import Episode
-    from envharness.rollouts.job import RolloutJob
+    from envharness.rollouts.job import Limits, RolloutJob
 
 
 def run(
@@ -28,8 +28,13 @@ def run(
     policy_option: Annotated[list[str] | None, typer.Option("--policy-option", "-q", help="key=value.")] = None,
     episodes: Annotated[int, typer.Option("--episodes", "-n", min=1, max=1_000_000, help="How many.")] = 1,
     max_steps: Annotated[int, typer.Option(min=1, help="Turns an episode may take.")] = 50,
+    policy_tokens: Annotated[int | None, typer.Option(min=1, help="Completion tokens an episode may use.")] = None,
+    observation_bytes: Annotated[int | None, typer.Option(min=1, help="Bytes of text an episode may show.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random streams.")] = 0,
-    backend: Annotated[Literal["inline", "pool"], typer.Option(help="inline or pool.")] = "inline",
+    backend: Annotated[Literal["inline", "pool", "ray"], typer.Option(help="inline, pool or ray.")] = "inline",
+    ray_address: Annotated[
+        str | None, typer.Option(help="host:port of a Ray cluster; without it, one of its own.")
+    ] = None,
     workers: Workers = None,
     episodes_per_worker: EpisodesPerWorker = None,
     grace: GraceOption = GRACE_SECONDS,
@@ -42,14 +47,22 @@ def run(
     from envharness.cli.stacks import stack_of
     from envharness.core.policy import PolicySpec
     from envharness.rollouts.engine import make_engine
+    from envharness.rollouts.job import Limits
 
     chosen = PolicySpec(id=policy, options=parse_options(policy_option or []))
     chosen.check()
     stack = stack_of(environment, task, parse_options(option or []))
-    jobs = _jobs(stack, chosen, episodes=episodes, max_steps=max_steps, seed=seed)
+    limits = Limits(max_steps=max_steps, policy_tokens=policy_tokens, observation_bytes=observation_bytes)
+    jobs = _jobs(stack, chosen, episodes=episodes, limits=limits, seed=seed)
     most, each = parse_count("--workers", workers), parse_count("--episodes-per-worker", episodes_per_worker)
     with orderly_stop(grace, say) as stop:
-        with make_engine(backend, workers=most, episodes_per_worker=each, unsafe_hooks=unsafe_hooks) as engine:
+        with make_engine(
+            backend,
+            workers=most,
+            episodes_per_worker=each,
+            unsafe_hooks=unsafe_hooks,
+            ray_address=ray_address,
+        ) as engine:
             played = sorted(_played(engine.run(jobs, stop=stop)), key=lambda episode: episode.index)
         if played:
             _print(played, trace=trace, as_json=as_json)
@@ -67,9 +80,9 @@ def _played(results: Iterable[tuple[RolloutJob, Episode]]) -> Iterator[Episode]:
         yield episode
 
 
-def _jobs(stack: StackSpec, policy: PolicySpec, *, episodes: int, max_steps: int, seed: int) -> Iterator[RolloutJob]:
+def _jobs(stack: StackSpec, policy: PolicySpec, *, episodes: int, limits: Limits, seed: int) -> Iterator[RolloutJob]:
     from envharness.core.seeding import derive_seed
-    from envharness.rollouts.job import Limits, RolloutJob
+    from envharness.rollouts.job import RolloutJob
 
     with stack.build() as env:
         task = env.task_id
@@ -81,7 +94,7 @@ def _jobs(stack: StackSpec, policy: PolicySpec, *, episodes: int, max_steps: int
             env_seed=derive_seed(seed, "env", task),
             policy_seed=derive_seed(seed, "run", task, index),
             index=index,
-            limits=Limits(max_steps=max_steps),
+            limits=limits,
         )
 
 

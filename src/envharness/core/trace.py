@@ -121,9 +121,10 @@ class StartRecord(BaseModel):
 class Outcome(BaseModel):
     """How an episode ended.
 
-    `success`: the verifier says so. `failure`: the policy's own; `reason` is out_of_steps, stopped, ended or
-    token_limit. `invalid`: not the policy's; `reason` is an InvalidCause. Success rates are over valid episodes, and
-    never silently over fewer than asked for.
+    `success`: the verifier says so. `failure`: the policy's own; `reason` is out_of_steps, stopped, ended,
+    token_limit or observation_limit. `invalid`: not the policy's; `reason` is an InvalidCause. `detail` names the limit
+    that ended the episode and its value, and is empty where none did; of an invalid episode it says what went wrong.
+    Success rates are over valid episodes, and never silently over fewer than asked for.
     """
 
     model_config = ConfigDict(frozen=True)

@@ -53,14 +53,8 @@ def rig(
     """
     started = time.monotonic()
     config.check_policy()
-    designers = [config.designer]
-    if config.null and config.designer.id != NULL_DESIGNER:
-        designers.append(DesignerConfig(id=NULL_DESIGNER))
-    for designer in designers:
-        built = build_designer(designer, config.policy)
-        if budget is not None and budget.money is not None:
-            require_prices(config.policy, None if isinstance(built, Designer) else built.model)
-        _note_model(store, designer, built, config.policy)
+    budget = budget or Budget()
+    designers = _designers(config, store, budget)
     tasks = _tasks(config)
     decided = {(designer.id, task) for designer in designers for task in tasks} & decided_tasks(store)
     stacks = base_stacks(config, tasks)
@@ -75,7 +69,7 @@ def rig(
         store,
         engine,
         calls,
-        budget=budget or Budget(),
+        budget=budget,
         stop=stop or StopRequest(),
         on_episode=lambda phase, _: progress.advance(0, note=phase),
     )
@@ -89,6 +83,19 @@ def rig(
         calls.close()
         put_ledger(store, driver.ledger)
     return _finish(config, designers, store, time.monotonic() - started)
+
+
+def _designers(config: RigConfig, store: RunStore, budget: Budget) -> list[DesignerConfig]:
+    """Return the run's designers, the null among them, once each can be made and asked."""
+    designers = [config.designer]
+    if config.null and config.designer.id != NULL_DESIGNER:
+        designers.append(DesignerConfig(id=NULL_DESIGNER))
+    for designer in designers:
+        built = build_designer(designer, config.policy)
+        if budget.money is not None:
+            require_prices(config.policy, None if isinstance(built, Designer) else built.model)
+        _note_model(store, designer, built, config.policy)
+    return designers
 
 
 def _tasks(config: RigConfig) -> list[str]:

@@ -13,7 +13,7 @@ from envharness.rollouts.job import RolloutJob
 from envharness.rollouts.sizing import Count
 from envharness.rollouts.snapshots.snapshots import SnapshotMode
 
-Backend = Literal["inline", "pool"]
+Backend = Literal["inline", "pool", "ray"]
 
 LOOK_SECONDS = 0.5
 """How long `run` waits for an episode before it looks whether it is to stop."""
@@ -114,8 +114,11 @@ def make_engine(
     unsafe_hooks: bool = False,
     episodes_per_worker: Count = "auto",
     snapshots: SnapshotMode = "auto",
+    ray_address: str | None = None,
 ) -> Engine:
     """Make an engine. `inline` plays in this process, one episode at a time; `pool` in up to `workers` processes.
+
+    `ray` plays in as many actors of a cluster: the one at `ray_address` (host:port), or one that it starts for itself.
 
     `auto` fits the pool to the work: as many workers as there are cores to use, each with one episode of a policy that
     computes, or with its part of what the endpoints take of a policy that waits for a model, bounded by memory and
@@ -130,6 +133,17 @@ def make_engine(
         from envharness.rollouts.backends.inline import InlineEngine
 
         return InlineEngine(retries=retries, unsafe_hooks=unsafe_hooks, snapshots=snapshots)
+    if backend == "ray":
+        from envharness.rollouts.backends.ray import RayEngine
+
+        return RayEngine(
+            address=ray_address,
+            workers=workers,
+            retries=retries,
+            unsafe_hooks=unsafe_hooks,
+            episodes_per_worker=episodes_per_worker,
+            snapshots=snapshots,
+        )
     from envharness.rollouts.backends.pool import PoolEngine
 
     return PoolEngine(

@@ -144,6 +144,10 @@ class _Performance:
     steps: list[TraceStep] = field(default_factory=list[TraceStep])
     usage: Usage = field(default_factory=Usage)
     notes: list[str] = field(default_factory=list[str])
+    shown_bytes: int = 0
+    """UTF-8 bytes of observation text shown so far; counted only where there is a limit."""
+    limit_reached: str = ""
+    """Which limit ended the episode, and at what value; empty where none did."""
     judging: bool = False
     """Whether all turns have been played and the verifier is asked."""
 
@@ -154,7 +158,11 @@ class _Performance:
         try:
             async with asyncio.timeout(self.limits.episode_seconds):
                 reason, evaluation = await self._run()
-            outcome = Outcome(kind="success") if evaluation.success else Outcome(kind="failure", reason=reason)
+            outcome = (
+                Outcome(kind="success", detail=self.limit_reached)
+                if evaluation.success
+                else Outcome(kind="failure", reason=reason, detail=self.limit_reached)
+            )
         except EpisodeInvalid as invalid:
             outcome = invalid.outcome
         except TimeoutError:
@@ -181,6 +189,7 @@ class _Performance:
     async def _run(self) -> tuple[str, EvaluationResult]:
         """Play until something ends the episode; return the reason it has if it is a failure, and the verdict."""
         self.start = await self._environment(lambda: self.session.start(self.env_seed), "reset")
+        self._count_shown(self.start.shown)
         self.policy = policy = await self._blaming_policy(self._make_policy, "making the policy")
         if is_immediate(policy) and isinstance(self.host, EnvironmentThread):
             return await self._played_at_once(self.host, policy, self.start.shown)
@@ -248,15 +257,37 @@ class _Performance:
     def _taken(self, step: TraceStep) -> str:
         """Add a turn to the trace; return why the episode is over if it is a failure, empty while it goes on."""
         self.steps.append(step)
+        self._count_shown(step.shown)
         if step.stopped:
             return "stopped"
         if step.terminated:
             return "ended"
         if step.truncated:
+            self.limit_reached = f"the environment's own limit at turn {step.step}"
             return "out_of_steps"
-        if self.limits.policy_tokens is not None and self.usage.completion >= self.limits.policy_tokens:
-            return "token_limit"
-        return "out_of_steps" if len(self.steps) >= self.limits.max_steps else ""
+        return self._limit_hit()
+
+    def _limit_hit(self) -> str:
+        """Return the reason that a used-up limit gives the episode if it is a failure; empty where none is used up."""
+        limits = self.limits
+        if limits.policy_tokens is not None and self.usage.completion >= limits.policy_tokens:
+            return self._stopped_by("token_limit", "policy_tokens", self.usage.completion, limits.policy_tokens)
+        if limits.observation_bytes is not None and self.shown_bytes > limits.observation_bytes:
+            return self._stopped_by(
+                "observation_limit", "observation_bytes", self.shown_bytes, limits.observation_bytes
+            )
+        if len(self.steps) >= limits.max_steps:
+            return self._stopped_by("out_of_steps", "max_steps", len(self.steps), limits.max_steps)
+        return ""
+
+    def _stopped_by(self, reason: str, limit: str, used: int, allowed: int) -> str:
+        self.limit_reached = f"{limit}: {used} of {allowed} at turn {len(self.steps) - 1}"
+        return reason
+
+    def _count_shown(self, shown: Observation) -> None:
+        if self.limits.observation_bytes is not None:
+            # Half a surrogate pair, which no trace can hold, is found and blamed where the trace is written.
+            self.shown_bytes += len(shown.text.encode(errors="surrogatepass"))
 
     async def _make_policy(self) -> Policy:
         return self.build_policy()

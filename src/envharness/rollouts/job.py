@@ -14,7 +14,7 @@ from envharness.core.spec import StackSpec
 
 
 class Limits(BaseModel):
-    """What one episode may use. Steps and tokens are the policy's own limits; seconds are the machinery's."""
+    """What one episode may use. Steps, tokens and bytes are the policy's own limits; seconds are the machinery's."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -22,6 +22,9 @@ class Limits(BaseModel):
     """Policy turns, blocked and refused ones included. Reaching it is a failure, `out_of_steps`."""
     policy_tokens: int | None = Field(default=None, ge=1)
     """Completion tokens of the policy; None is no limit. Reaching it is a failure, `token_limit`."""
+    observation_bytes: int | None = Field(default=None, ge=1, exclude_if=lambda limit: limit is None)
+    """Bytes of observation text, as UTF-8, that the policy is shown in the episode, the first observation included;
+    None is no limit. Looked at after each turn; going beyond it is a failure, `observation_limit`."""
     episode_seconds: float = Field(default=600.0, gt=0, le=1e9)
     """Wall clock of an episode. Reaching it makes the episode invalid, `time_limit`."""
     step_seconds: float = Field(default=60.0, gt=0, le=1e9)
