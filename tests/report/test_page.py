@@ -144,8 +144,10 @@ def test_a_stack_built_on_earlier_components_is_named(tmp_path: Path) -> None:
         assert "Innermost first: toy24 → stage" in report(store, tmp_path).text
 
 
-def test_a_run_without_results_is_one_clear_error(tmp_path: Path) -> None:
-    with open_store(tmp_path / "run") as store, pytest.raises(StoreError, match="no finished task yet"):
+def test_a_run_that_was_taken_back_is_one_clear_error(tmp_path: Path) -> None:
+    with open_store(tmp_path / "run") as store:
+        store.forget_empty()
+    with RunStore.read(tmp_path / "run") as store, pytest.raises(StoreError, match="holds no run"):
         write_report(store, tmp_path / "report.html")
     assert not (tmp_path / "report.html").exists()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -40,12 +41,14 @@ def show(
         results = [result for result in loaded.main.results if task in {None, result.task}]
         if not results and task is not None:
             known = ", ".join(result.task for result in loaded.main.results[:5])
-            raise UnknownIdError(f"{run} has no finished task {task!r} (the first are: {known})")
+            which = f"the first are: {known}" if known else "none is finished yet"
+            raise UnknownIdError(f"{run} has no finished task {task!r} ({which})")
         if as_json:
             print_json(
                 {
                     "tasks": [result.model_dump(mode="json") for result in results],
                     "finished": loaded.finished,
+                    "phases": {phase.phase: asdict(phase) for phase in store.phase_counts()},
                     "usage": usage_json(loaded.spending.by_role),
                     "budget": None if loaded.spending.budget is None else loaded.spending.budget.model_dump(),
                 }

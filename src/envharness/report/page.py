@@ -14,6 +14,7 @@ from envharness.report.flaws import flaw_section
 from envharness.report.markup import Html, join, table, tag
 from envharness.report.numbers import Band, Figures
 from envharness.report.run import DesignerRun, Run, load_run
+from envharness.report.standing import standing_of, standing_section
 from envharness.report.tasks import TaskPage, task_section
 from envharness.report.text import cut, duration, percent, visible_line, words
 from envharness.report.trajectory import caps_for
@@ -31,7 +32,8 @@ _STATUSES = ("accepted", "in_band_already", "rejected", "invalid")
 def write_report(store: RunStore, path: Path) -> None:
     """Write the report of a rigging run to `path`, whole or not at all.
 
-    Raises StoreError where the run holds no finished task yet, cannot be read, or the file cannot be written.
+    Of a run without a finished task it says what there is. Raises StoreError where no run was begun, it cannot be read,
+    or the file cannot be written.
     """
     run = load_run(store)
     page = render(run, declared_weaknesses(run.config.get("policy")))
@@ -54,21 +56,28 @@ def render(run: Run, weaknesses: Sequence[Weakness] = ()) -> str:
     )
     body = tag(
         "body",
-        tag("a", "Skip to the tasks", class_="skip", href="#tasks"),
+        tag("a", "Skip to the tasks", class_="skip", href="#tasks") if run.main.results else None,
         _header(run),
         tag(
             "main",
-            _headline(run),
-            _distributions(run),
-            _comparison(run),
-            flaw_section(run.main.figures, weaknesses),
-            _tasks(run),
+            _results(run, weaknesses) if run.main.results else None,
+            None if run.finished else standing_section(standing_of(run.store, run.spending)),
             usage_section(run.spending),
             _configuration(run),
         ),
         tag("footer", tag("p", "Written by envharness. This page is one file: it loads nothing and runs no script.")),
     )
     return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
+
+
+def _results(run: Run, weaknesses: Sequence[Weakness]) -> Html:
+    return join(
+        _headline(run),
+        _distributions(run),
+        _comparison(run),
+        flaw_section(run.main.figures, weaknesses),
+        _tasks(run),
+    )
 
 
 def _header(run: Run) -> Html:
@@ -87,7 +96,9 @@ def _header(run: Run) -> Html:
         if run.finished
         else tag(
             "p",
-            "This run has not finished: every share below is over the tasks done so far, not over all of them.",
+            "This run has not finished: every share below is over the tasks done so far, not over all of them."
+            if run.main.results
+            else "This run has finished no task yet.",
             class_="notice",
             role="note",
         ),

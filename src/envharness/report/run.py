@@ -67,12 +67,14 @@ class Run:
 
 
 def load_run(store: RunStore) -> Run:
-    """Read a run. Raises StoreError where it holds no task result yet, or one that is damaged."""
+    """Read a run, however far it has come. Raises StoreError where none was begun, or something in it is damaged."""
     config = store.config
+    if not store.command:
+        raise StoreError(f"{store.folder} holds no run: nothing was begun in it, or nothing came of what was")
     band = _band(config)
     results = load_all_results(store)
     if not results:
-        raise StoreError("this run holds no finished task yet: nothing to report; go on with `envharness rig` first")
+        results = {_id(config.get("designer")): []}
     runs = {
         designer: DesignerRun(designer, tuple(found), load_summary(store, designer), figures_of(found, band))
         for designer, found in results.items()

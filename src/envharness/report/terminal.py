@@ -17,6 +17,8 @@ from envharness.report.figures import rate_text
 from envharness.report.numbers import Band, Figures, by_round, flaw_of
 from envharness.report.run import Run
 from envharness.report.source import call_text, candidate_line
+from envharness.report.standing import HEADS as STANDING_HEADS
+from envharness.report.standing import standing_of
 from envharness.report.text import cut, duration, percent, visible, visible_line, words
 from envharness.report.usage import HEADS, Spending
 from envharness.report.weaknesses import Weakness, declared_weaknesses
@@ -43,7 +45,10 @@ def paragraph(text: str, style: str = "", limit: int = TEXT_LIMIT) -> Text:
 
 
 def run_tables(run: Run) -> Group:
-    """Return the whole overview of a run: figures, weaknesses, tasks."""
+    """Return the whole overview of a run: figures, weaknesses, tasks; of one without a finished task what there is."""
+    if not run.main.results:
+        head = Text("This run has finished no task yet.", style="yellow")
+        return Group(head, *standing_lines(run), *usage_lines(run.spending))
     declared = declared_weaknesses(run.config.get("policy"))
     parts: list[RenderableType] = [summary_table(run), flaw_table(run.main.figures, declared), task_table(run)]
     parts += usage_lines(run.spending)
@@ -54,6 +59,7 @@ def run_tables(run: Run) -> Group:
     ]
     if not run.finished:
         parts.insert(0, Text("This run has not finished: shares are over the tasks done so far.", style="yellow"))
+        parts += standing_lines(run)
     return Group(*parts)
 
 
@@ -79,6 +85,21 @@ def summary_table(run: Run) -> Table:
     if run.null is None:
         table.add_row(Text(NULL_DESIGNER, style="dim"), *[Text("not run", style="dim")] * 5)
     return table
+
+
+def standing_lines(run: Run) -> list[RenderableType]:
+    """Say where an unfinished run stands: episodes by phase, the last one lost, how to go on."""
+    standing = standing_of(run.store, run.spending)
+    table = Table(title="Episodes so far", title_justify="left")
+    for head in STANDING_HEADS:
+        table.add_column(head, justify="left" if head == "phase" else "right")
+    for phase, *numbers in standing.rows():
+        table.add_row(line(phase), *numbers)
+    parts: list[RenderableType] = [table if standing.phases else Text("No episode has been played yet.")]
+    if standing.last_invalid:
+        parts.append(line(f"last invalid episode: {standing.last_invalid}", _STYLES["invalid"], TEXT_LIMIT))
+    parts.append(Text(standing.go_on))
+    return parts
 
 
 def usage_lines(spending: Spending) -> list[RenderableType]:

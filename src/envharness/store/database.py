@@ -21,7 +21,7 @@ from envharness.core.types import JsonDict
 from envharness.core.usage import Usage
 from envharness.core.version import VERSION
 from envharness.store.content import episode_content, record_content
-from envharness.store.episode_rows import EpisodeNote, numbers_of, packed
+from envharness.store.episode_rows import EpisodeNote, PhaseCount, numbers_of, packed
 from envharness.store.lock import RunLock
 from envharness.store.sameness import differences, version_series
 from envharness.store.schema import DATABASE_FILE, open_for_reading, open_for_writing, store_errors, sync_commits
@@ -193,6 +193,23 @@ class RunStore:
                 yield task, Usage.model_validate_json(text)
             except ValidationError as error:
                 raise StoreError(f"{self._path}: an episode of {task!r} is damaged: {one_line(error)}") from error
+
+    def phase_counts(self) -> list[PhaseCount]:
+        """Return how many episodes each phase has, how many of them were won and how many are invalid, by phase."""
+        with store_errors(self._path):
+            rows = self._connection.execute(
+                "SELECT phase, COUNT(*), SUM(outcome = 'success'), SUM(outcome = 'invalid') FROM episodes "
+                "GROUP BY phase ORDER BY phase"
+            ).fetchall()
+        return [PhaseCount(*row) for row in rows]
+
+    def newest_invalid(self) -> Episode | None:
+        """Return the invalid episode that was kept last, or None where every one is valid."""
+        with store_errors(self._path):
+            row = self._connection.execute(
+                "SELECT key, body FROM episodes WHERE outcome = 'invalid' ORDER BY rowid DESC LIMIT 1"
+            ).fetchone()
+        return None if row is None else self._decode(*row)
 
     def _keys(self, task: str | None, phase: str | None) -> list[tuple[str, str]]:
         """Return (key, phase) in order, from an index alone."""

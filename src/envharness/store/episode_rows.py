@@ -25,6 +25,21 @@ class EpisodeNote:
     seconds: float
 
 
+@dataclass(frozen=True)
+class PhaseCount:
+    """How many episodes a phase of the run has so far."""
+
+    phase: str
+    episodes: int
+    won: int
+    invalid: int
+
+    @property
+    def lost(self) -> int:
+        """The policy's own failures."""
+        return self.episodes - self.won - self.invalid
+
+
 def numbers_of(episode: Episode) -> tuple[str, str, int, float, str]:
     """Return what stands beside an episode's body: outcome, reason, steps, seconds and usage as JSON."""
     used = episode.usage + episode.wasted
