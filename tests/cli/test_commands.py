@@ -181,9 +181,22 @@ def test_capabilities_as_a_method_is_named(capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.slow
 def test_a_run_in_which_nothing_was_measured_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = config(tmp_path, **{"policy: {id: solver}": "policy: {id: command, options: {command: [/no/such/program]}}"})
+    path = config(
+        tmp_path,
+        **{
+            "policy: {id: solver}": "policy: {id: command, options: {command: [/no/such/program]}}",
+            "count: 3": "count: 1",
+        },
+    )
     _, err = call(capsys, "rig", "-c", path, code=5)
     assert "invalid, so nothing was measured" in " ".join(err.split())
+
+
+def test_a_run_whose_policy_never_answers_stops(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = config(tmp_path, **{"policy: {id: solver}": "policy: {id: command, options: {command: [/no/such/program]}}"})
+    _, err = call(capsys, "rig", "-c", path, code=5)
+    assert "error: the policy got no answer in" in err
+    assert "/no/such/program" in err.splitlines()[-1]
 
 
 @pytest.mark.slow

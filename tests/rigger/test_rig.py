@@ -67,6 +67,17 @@ class Wrapped:
         self._engine.close()
 
 
+class Broken(Wrapped):
+    """An engine whose workers die under every episode."""
+
+    def next_result(self, timeout: float | None = None) -> tuple[RolloutJob, Episode] | None:
+        result = super().next_result(timeout)
+        assert result is not None
+        job, episode = result
+        lost = episode.outcome.model_copy(update={"kind": "invalid", "reason": "worker_died"})
+        return job, episode.model_copy(update={"outcome": lost, "evaluation": None})
+
+
 def opened(folder: Path, settings: RigConfig) -> AbstractContextManager[RunStore]:
     return RunStore.open(folder, config=cast("JsonDict", settings.model_dump(mode="json")), command="rig")
 
@@ -174,10 +185,8 @@ def test_another_seed_is_another_run(tmp_path: Path) -> None:
 
 
 def test_shares_are_over_all_tasks_failed_ones_included(tmp_path: Path) -> None:
-    settings = config(
-        tasks=["hall-0", "hall-1", "hall-2"], policy=PolicySpec(id="rigger.halls:Walker", options={"dies": True})
-    )
-    summary, _ = run(tmp_path, settings)
+    settings = config(tasks=["hall-0", "hall-1", "hall-2"])
+    summary, _ = run(tmp_path, settings, Broken())
     assert (summary.tasks, summary.accepted, summary.in_band_after) == (3, 0, 0.0)
     assert summary.invalid == summary.rollouts == 15
     with RunStore.read(tmp_path) as store:
@@ -187,14 +196,6 @@ def test_shares_are_over_all_tasks_failed_ones_included(tmp_path: Path) -> None:
 
 
 def test_a_run_whose_rollouts_failed_is_tried_again_and_then_decided(tmp_path: Path) -> None:
-    class Broken(Wrapped):
-        def next_result(self, timeout: float | None = None) -> tuple[RolloutJob, Episode] | None:
-            result = super().next_result(timeout)
-            assert result is not None
-            job, episode = result
-            lost = episode.outcome.model_copy(update={"kind": "invalid", "reason": "worker_died"})
-            return job, episode.model_copy(update={"outcome": lost, "evaluation": None})
-
     settings = config(tasks=["hall-0"], rounds=2)
     _, whole = run(tmp_path / "whole", settings)
     summary, _ = run(tmp_path / "broken", settings, Broken())

@@ -63,20 +63,30 @@ def run(
             unsafe_hooks=unsafe_hooks,
             ray_address=ray_address,
         ) as engine:
-            played = sorted(_played(engine.run(jobs, stop=stop)), key=lambda episode: episode.index)
+            played = sorted(_played(engine.run(jobs, stop=stop), episodes), key=lambda episode: episode.index)
         if played:
             _print(played, trace=trace, as_json=as_json)
     if not any(episode.valid for episode in played):
         raise typer.Exit(MachineryError.exit_code)
 
 
-def _played(results: Iterable[tuple[RolloutJob, Episode]]) -> Iterator[Episode]:
-    """Yield the episodes; raise ProviderRefusedError at the first whose provider knows neither key nor model."""
+def _played(results: Iterable[tuple[RolloutJob, Episode]], asked: int) -> Iterator[Episode]:
+    """Yield the episodes, `asked` in all.
+
+    Raises ProviderRefusedError at the first whose provider knows neither key nor model, and PolicyError where nobody
+    answers the policy and there are more to play.
+    """
+    from envharness.llm.silence import Silence
     from envharness.rollouts.blame import refused_by_provider
 
-    for _, episode in results:
+    silence = Silence()
+    for number, (_, episode) in enumerate(results, 1):
         if refused_by_provider(episode):
             raise ProviderRefusedError(episode.outcome.detail)
+        if news := silence.take(episode):
+            say(news)
+        if silence.complete and number < asked:
+            raise silence.error()
         yield episode
 
 

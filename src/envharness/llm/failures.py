@@ -118,6 +118,12 @@ def _meaning(status: int, said: str) -> tuple[type[ProviderError], str]:
     return next((kind, hint) for found, kind, hint in signs if found)
 
 
+def about_the_prompt(message: str) -> bool:
+    """Whether an error's message puts it down to this prompt (too long, filtered), so that others may be answered."""
+    said = message.lower()
+    return "http 413" in said or _has(said, (*_CONTEXT, *_FILTER))
+
+
 def describe_body(body: bytes) -> str:
     """Return the message of an error body in one short line."""
     try:

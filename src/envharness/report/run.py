@@ -74,7 +74,7 @@ def load_run(store: RunStore) -> Run:
     band = _band(config)
     results = load_all_results(store)
     if not results:
-        results = {_id(config.get("designer")): []}
+        results = {_id(config.get("designer")): list[TaskResult]()}
     runs = {
         designer: DesignerRun(designer, tuple(found), load_summary(store, designer), figures_of(found, band))
         for designer, found in results.items()

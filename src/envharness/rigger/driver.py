@@ -6,8 +6,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from envharness.core.errors import BudgetExhaustedError, ProviderRefusedError
+from envharness.core.errors import BudgetExhaustedError, PolicyError, ProviderRefusedError
 from envharness.core.trace import Episode
+from envharness.llm.silence import Silence
 from envharness.rigger.call_records import call_key, store_answer, stored_answer
 from envharness.rigger.calls import ModelCalls
 from envharness.rigger.plan import TaskPlan
@@ -74,6 +75,9 @@ class Driver:
     """Once it is asked for nothing is begun any more; what is in flight is finished and kept, and the signal raised."""
     on_episode: Callable[[str, Episode], None] | None = None
     """Called with the phase and the episode after each rollout that was played (not for one found in the store)."""
+    on_silence: Callable[[str], None] | None = None
+    """Called with one line at the first rollout that nobody answered the policy in, while none is valid."""
+    _silence: Silence = field(default_factory=Silence)
     _ready: deque[tuple[_NamedPlan, Reply | None]] = field(default_factory=deque[tuple[_NamedPlan, Reply | None]])
     """Plans that can go on, with the reply to send; None begins one."""
     _batches: dict[str, list[_PendingBatch]] = field(default_factory=dict[str, list[_PendingBatch]])
@@ -89,14 +93,15 @@ class Driver:
     def run(self, plans: Iterable[tuple[str, TaskPlan]]) -> Iterator[tuple[str, TaskResult]]:
         """Yield (name, result) as plans come to their end.
 
-        Raises BudgetExhaustedError once all that was begun is kept, ProviderRefusedError at once, and what `stop`
-        raises once all that was in flight is kept.
+        Raises BudgetExhaustedError once all that was begun is kept, ProviderRefusedError at once, PolicyError once it
+        is plain that nobody answers the policy, and what `stop` raises once all that was in flight is kept.
         """
         self.ledger = read_ledger(self.store)
         put_budget(self.store, self.budget)
+        self._silence.over = self.store.has_valid()
         try:
             yield from self._run(plans)
-        except (ProviderRefusedError, KeyboardInterrupt, Terminated):
+        except (ProviderRefusedError, PolicyError, KeyboardInterrupt, Terminated):
             # What has come already was paid for.
             while (finished := self.engine.next_result(0)) is not None:
                 self._keep(*finished)
@@ -163,6 +168,7 @@ class Driver:
         batches = self._batches.setdefault(job.key, [])
         if not batches:
             self._phases[job.key] = pending.batch.phase
+            self._silence.ask(job.task)
             self._unsent.append(job)
         if pending not in batches:
             batches.append(pending)
@@ -232,10 +238,19 @@ class Driver:
         self._keep(job, episode)
         if refused_by_provider(episode):
             raise ProviderRefusedError(f"{episode.outcome.detail}; everything finished is kept")
+        self._listen(episode)
         for pending in self._batches.pop(job.key):
             pending.take(job.key, episode)
             if not pending.missing:
                 self._ready.append((pending.waiting, pending.episodes()))
+
+    def _listen(self, episode: Episode) -> None:
+        """Raise PolicyError where nobody answers the policy and there is more to play in vain."""
+        news = self._silence.take(episode)
+        if news and self.on_silence is not None:
+            self.on_silence(news)
+        if self._silence.complete and (self._playing or self._unsent):
+            raise self._silence.error()
 
     def _keep(self, job: RolloutJob, episode: Episode) -> None:
         phase = self._phases.pop(job.key)

@@ -49,7 +49,8 @@ def rig(
     Once `stop` is asked for, what is in flight is finished and kept, and the signal that asked is raised.
     `make_client` turns a designer's model configuration into the client that is asked. Raises ConfigError for
     tasks, stacks or an irreversible environment that cannot be used, what the construction of designer, policy or
-    environment raises, and ProviderRefusedError or BudgetExhaustedError where a model's endpoint ends the run.
+    environment raises, ProviderRefusedError or BudgetExhaustedError where a model's endpoint ends the run, and
+    PolicyError where nobody answers the policy at all.
     """
     started = time.monotonic()
     config.check_policy()
@@ -72,6 +73,7 @@ def rig(
         budget=budget,
         stop=stop or StopRequest(),
         on_episode=lambda phase, _: progress.advance(0, note=phase),
+        on_silence=progress.say,
     )
     try:
         with labelled(run_id(store.folder)):

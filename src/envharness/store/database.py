@@ -203,6 +203,12 @@ class RunStore:
             ).fetchall()
         return [PhaseCount(*row) for row in rows]
 
+    def has_valid(self) -> bool:
+        """Whether any episode is valid; looks no further than the first one."""
+        with store_errors(self._path):
+            found = self._connection.execute("SELECT EXISTS (SELECT 1 FROM episodes WHERE outcome <> 'invalid')")
+            return bool(found.fetchone()[0])
+
     def newest_invalid(self) -> Episode | None:
         """Return the invalid episode that was kept last, or None where every one is valid."""
         with store_errors(self._path):
