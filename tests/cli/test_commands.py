@@ -186,6 +186,7 @@ def test_a_run_in_which_nothing_was_measured_says_so(tmp_path: Path, capsys: pyt
         **{
             "policy: {id: solver}": "policy: {id: command, options: {command: [/no/such/program]}}",
             "count: 3": "count: 1",
+            "remeasure: 4": "rollouts: 2",
         },
     )
     _, err = call(capsys, "rig", "-c", path, code=5)
