@@ -135,8 +135,14 @@ def test_designers_are_built_by_name() -> None:
         build_designer(DesignerConfig(options={"only": ["mirror"]}))
     with pytest.raises(UnknownIdError):
         build_designer(DesignerConfig(id="tempalte"))
-    with pytest.raises(ConfigError, match=r"designer\.options: 'random' does not take them.*'size'"):
+    with pytest.raises(ConfigError, match=r"designer\.options: 'random' has no option 'size' \(options: only\)"):
         build_designer(DesignerConfig(id="random", options={"size": 3}))
+    with pytest.raises(ConfigError, match=r"'identity' has no option 'size' \(it takes none\)"):
+        build_designer(DesignerConfig(id="identity", options={"size": 3}))
+    with pytest.raises(ConfigError, match=r"'exploring' has no option 'policy' \(options: .*model, moves, "):
+        build_designer(DesignerConfig(id="exploring", options={"policy": 3}))
+    with pytest.raises(ConfigError, match=r"'rigger.halls:Walker' does not take these values.*\(options: .*seed"):
+        build_designer(DesignerConfig(id="rigger.halls:Walker", options={"lazy": 0.5}))
     with pytest.raises(ConfigError, match=r"has neither propose\(\) nor write\(\)"):
         build_designer(DesignerConfig(id="pathlib:Path"))
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from envharness.core.errors import ConfigError
 from envharness.core.policy import PolicySpec
@@ -126,12 +127,31 @@ def build_designer(config: DesignerConfig, policy: PolicySpec | None = None) -> 
     """
     factory = load("designer", config.id)
     extra = {"policy": policy} if getattr(factory, "takes_policy", False) else {}
+    named, takes_any = _options_of(factory)
+    named -= extra.keys()
+    known = f"options: {', '.join(sorted(named))}" if named else "it takes none"
+    if not takes_any and (unknown := [name for name in config.options if name not in named]):
+        raise ConfigError(f"designer.options: {config.id!r} has no option {unknown[0]!r} ({known})")
     try:
         designer = factory(**config.options, **extra)
     except TypeError as error:
-        raise ConfigError(f"designer.options: {config.id!r} does not take them: {error}") from error
+        raise ConfigError(f"designer.options: {config.id!r} does not take these values: {error} ({known})") from error
     if not isinstance(designer, Designer | AskingDesigner):
         raise ConfigError(
             f"designer {config.id!r} has neither propose() nor write(); see envharness.rigger.designers.base"
         )
     return designer
+
+
+def _options_of(factory: Callable[..., Any]) -> tuple[set[str], bool]:
+    """Return the names that may be given to a designer, those that its bases take included; and whether any may be."""
+    # Of a class its own and inherited constructors, as far as each passes on what it does not know.
+    bases = [base for base in factory.__mro__ if base is not object] if isinstance(factory, type) else []
+    makers = [vars(base)["__init__"] for base in bases if "__init__" in vars(base)] if bases else [factory]
+    named: set[str] = set()
+    for maker in makers:
+        parameters = inspect.signature(maker).parameters.values()
+        named |= {entry.name for entry in parameters if entry.kind in {entry.POSITIONAL_OR_KEYWORD, entry.KEYWORD_ONLY}}
+        if all(entry.kind is not entry.VAR_KEYWORD for entry in parameters):
+            return named - {"self"}, False
+    return named - {"self"}, bool(makers)
