@@ -137,7 +137,7 @@ def test_a_run_that_dies_at_any_call_goes_on_without_paying_for_one_again(tmp_pa
         ({**DIAGNOSIS, "evidence": []}, "evidence: List should have at least 1 item"),
         ({**DIAGNOSIS, "evidence": [{"rollout": 9, "steps": [1]}]}, "names no step of the rollouts shown (rollout 9"),
         ({**DIAGNOSIS, "direction": "sideways"}, "direction: String should match pattern"),
-        (ChatAnswer(text='{"flaw": "it', finish_reason="length"), "cut at the token limit"),
+        (ChatAnswer(text='{"flaw": "it', finish_reason="length"), "cut at the token limit (sampling.max_tokens)"),
         (ContentFilterError("no"), "the provider's filter refused: no"),
         ('{"flaw":' * 20000, "no tool call and no JSON object"),
     ],
@@ -150,7 +150,8 @@ def test_what_is_no_diagnosis_is_a_failed_check_and_bounded(tmp_path: Path, answ
     run(tmp_path, settings(), author)
     result = result_of(tmp_path)
     assert result.status == "rejected"
-    assert result.reason == "no usable answer of the designer in 2 rounds"
+    assert result.reason.startswith("no usable answer of the designer in 2 rounds; the last: ")
+    assert said in result.reason
     assert [entry.verdict for entry in result.rounds] == ["check_failed"] * 8
     assert all(entry.measured is None for entry in result.rounds)
     assert said in result.rounds[0].feedback
@@ -279,7 +280,12 @@ def test_the_designer_shares_the_policys_model_unless_told_otherwise() -> None:
         ({"model": MODEL, "patience": 0}, "patience"),
         ({"model": MODEL, "evidence_tokens": 10}, "evidence_tokens"),
         ({"model": MODEL, "answer_form": "verse"}, "answer_form"),
-        ({"model": MODEL, "temper": 1}, "temper"),
+        (
+            {"model": MODEL, "temper": 1},
+            r"has no option 'temper' \(options: .*answer_form, .*label_failures, model, .*sampling\)$",
+        ),
+        ({"model": MODEL, "sampling": {"max_token": 9}}, r"options\.sampling\.max_token: .*\(it takes .*max_tokens"),
+        ({"model": MODEL, "evidence_tokens": "many"}, r"does not take these values.*\(options: .*evidence_tokens"),
         (
             {"model": {"client": "openai", "model": "m", "endpoints": [{"base_url": "http://x", "api_key": "sk-1"}]}},
             "api_key",

@@ -52,6 +52,19 @@ def author(request: SeenRequest, number: int) -> faults.Reply:
     return faults.answer(None, tool_calls=[(name, json.dumps(written))])
 
 
+def test_its_own_sampling_goes_before_the_models(tmp_path: Path) -> None:
+    with FaultServer(author) as server:
+        how = settings(server)
+        model: JsonDict = {
+            **cast("JsonDict", how.designer.options["model"]),
+            "sampling": {"temperature": 0.5, "max_tokens": 64},
+        }
+        options: JsonDict = {**how.designer.options, "model": model, "sampling": {"max_tokens": 4000}}
+        run(tmp_path, how.model_copy(update={"designer": DesignerConfig(id="llm", options=options)}))
+    asked = [(request.body["max_tokens"], request.body["temperature"]) for request in server.requests]
+    assert asked == [(4000, 0.5)] * 2
+
+
 def test_a_good_model_is_understood(tmp_path: Path) -> None:
     with FaultServer(author) as server:
         result = run(tmp_path, settings(server))

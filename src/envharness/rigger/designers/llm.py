@@ -26,7 +26,7 @@ from envharness.rigger.designers.llm_answers import (
 )
 from envharness.rigger.designers.llm_conversation import Conversation, NoAnswerError, TooLongError
 from envharness.rigger.designers.llm_forms import DIAGNOSIS_TOOL, FORMS, LABELS_TOOL, AnswerForm, candidate_tool
-from envharness.rigger.designers.llm_model import choose_model
+from envharness.rigger.designers.llm_model import choose_model, read_sampling
 from envharness.rigger.designers.llm_prompts import (
     candidate_prompt,
     diagnosis_prompt,
@@ -67,6 +67,7 @@ class LanguageModelDesigner:
         *,
         policy: PolicySpec | None = None,
         model: JsonValue = None,
+        sampling: JsonValue = None,
         answer_form: AnswerForm | None = None,
         instructions: str = "",
         evidence_tokens: int = 12_000,
@@ -78,6 +79,8 @@ class LanguageModelDesigner:
         Args:
             policy: The run's policy; its option `model` is the default.
             model: A model's configuration, or None for the policy's.
+            sampling: `temperature`, `top_p`, `max_tokens`, `stop` of the designer's calls, over those of the model: a
+                policy's limit of tokens seldom holds a component. None, or what is left out, is the model's.
             answer_form: `tool`, `json_schema` or `json`; None is `tool`, unless the policy shares the model and plays
                 without tool calls itself.
             instructions: What the model should know about this benchmark, put at the end of the system prompt.
@@ -95,6 +98,7 @@ class LanguageModelDesigner:
         if answer_form is not None and answer_form not in FORMS:
             raise ConfigError(f"designer {self.name!r}: answer_form must be one of {', '.join(FORMS)}")
         self._model = choose_model(self.name, model, policy)
+        self._sampling = read_sampling(sampling)
         self._form: AnswerForm = answer_form or _form_of(policy if model is None else None)
         self._instructions = instructions
         self._tokens = evidence_tokens
@@ -177,11 +181,14 @@ class LanguageModelDesigner:
         recent = range(attempt.round - self._patience, attempt.round)
         if attempt.number or recent.start < 1:
             return ""
-        unusable = [
-            all(check.id == "answer" for entry in evidence.rounds if entry.number == number for check in entry.checks)
+        checks = [
+            [check for entry in evidence.rounds if entry.number == number for check in entry.checks]
             for number in recent
         ]
-        return f"no usable answer of the designer in {self._patience} rounds" if all(unusable) else ""
+        if any(check.id != "answer" for found in checks for check in found):
+            return ""
+        last = f"; the last: {checks[-1][-1].detail}" if checks[-1] else ""
+        return f"no usable answer of the designer in {self._patience} rounds{last}"
 
     def _label(
         self, evidence: Evidence, lost: Sequence[Episode], attempt: DesignAttempt, tokens: int
@@ -206,6 +213,7 @@ class LanguageModelDesigner:
             seed=evidence.seed,
             attempt=attempt,
             messages=(Message(role="system", content=system),),
+            sampling=self._sampling,
         )
 
     def _shrinking(self, work: Callable[[int], Work[Read]]) -> Work[Read]:

@@ -160,7 +160,9 @@ def read_object(answer: ChatAnswer, *keys: str) -> JsonDict:
         if any(key in candidate for key in keys):
             return candidate
     if answer.finish_reason == "length":
-        raise UnusableAnswerError("the answer was cut at the token limit before it was complete: write less")
+        raise UnusableAnswerError(
+            "the answer was cut at the token limit (sampling.max_tokens) before it was complete: write less"
+        )
     if found:
         raise UnusableAnswerError(f"the JSON has no {' or '.join(repr(key) for key in keys)} at its top level")
     said = " ".join(split_thought(answer.text)[1].split())[:120]

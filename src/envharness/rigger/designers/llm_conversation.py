@@ -7,7 +7,7 @@ from typing import Literal
 
 from envharness.core.seeding import derive_seed
 from envharness.core.types import ToolSchema
-from envharness.llm.chat import ChatAnswer, ChatRequest, Message
+from envharness.llm.chat import ChatAnswer, ChatRequest, Message, Sampling
 from envharness.llm.config import ModelConfig
 from envharness.rigger.designers.base import DesignAttempt
 from envharness.rigger.designers.llm_answers import UnusableAnswerError
@@ -33,6 +33,8 @@ class Conversation:
     seed: int
     attempt: DesignAttempt
     messages: tuple[Message, ...]
+    sampling: Sampling
+    """What it leaves open, the model's configuration says."""
 
     def say(self, role: Literal["user", "assistant"], text: str) -> Conversation:
         """Return the conversation with this said; what one side says in a row is one message.
@@ -54,6 +56,7 @@ class Conversation:
             messages=self.messages,
             tools=(offered or (tool,)) if self.form == "tool" else (),
             json_schema=tool.parameters if self.form == "json_schema" else None,
+            sampling=self.sampling,
             seed=derive_seed(self.seed, name) >> 33,
             key=name,
             role="designer",

@@ -8,10 +8,27 @@ from pydantic_core import PydanticSerializationError
 from envharness.core.errors import ConfigError
 from envharness.core.messages import first_problem
 from envharness.core.policy import PolicySpec
+from envharness.llm.chat import Sampling
 from envharness.llm.config import ModelConfig
 
 MODEL_OPTION = "model"
 """The option of a policy that holds its model."""
+
+
+def read_sampling(value: JsonValue) -> Sampling:
+    """Return the designer's own sampling; what it leaves open is the model's. Raises ConfigError."""
+    try:
+        sampling = Sampling.model_validate({} if value is None else value)
+        sampling.model_dump_json()
+    except PydanticSerializationError:
+        raise ConfigError("designer.options.sampling: a value holds half of a character (a lone surrogate)") from None
+    except ValidationError as error:
+        where, message = first_problem(error)
+        raise ConfigError(
+            f"{'.'.join(filter(None, ('designer.options.sampling', where)))}: {message} "
+            f"(it takes {', '.join(Sampling.model_fields)})"
+        ) from None
+    return sampling
 
 
 def choose_model(designer: str, model: JsonValue, policy: PolicySpec | None) -> ModelConfig:
