@@ -22,7 +22,7 @@ def ask() -> Ask:
 
     def asking(server: FaultServer, request: ChatRequest | None = None, **changes: Any) -> ChatAnswer:
         config = ModelConfig(
-            model="m", endpoints=(Endpoint(base_url=server.base_url),), timeout_seconds=0.5, retries=2
+            model="m", endpoints=(Endpoint(base_url=server.base_url),), timeout_seconds=1.0, retries=2
         ).model_copy(update=changes)
 
         async def once() -> ChatAnswer:

@@ -78,10 +78,12 @@ def test_no_endpoint_has_more_calls_than_places_and_a_free_one_takes_the_next(
         assert [state.in_flight for state in states] == [held.count(i) for i in range(len(states))]
 
 
-def test_an_endpoint_to_avoid_is_taken_only_where_no_other_is_free() -> None:
+def test_an_endpoint_to_avoid_is_taken_only_where_all_others_have_failed() -> None:
     states = [EndpointState(concurrency=1), EndpointState(concurrency=1)]
     assert choose(states, 0.0, 1.0, avoid=0)[0] == 1
     take(states, 1, 0.0, 1.0)
+    assert choose(states, 0.0, 1.0, avoid=0) == (None, math.inf), "the other is busy, and worth waiting for"
+    states[1].failures = 1
     assert choose(states, 0.0, 1.0, avoid=0)[0] == 0
 
 

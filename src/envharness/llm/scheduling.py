@@ -69,10 +69,12 @@ def choose(
 
     The least loaded wins, so that a fast endpoint takes more than a slow one; among equally loaded ones, such as idle
     ones, whichever was given fewer calls for its places, so that calls that come one by one use all of them. `avoid`,
-    where the call failed last, is taken only where no other is free. The seconds are infinite where a place must be
-    given back first.
+    where the call failed last, is taken only where all the others have failed, too: one that is busy is worth waiting
+    for. The seconds are infinite where a place must be given back first.
     """
     waits = [state.wait(now, tokens) for state in states]
+    if avoid is not None and any(not state.failures for index, state in enumerate(states) if index != avoid):
+        waits[avoid] = math.inf
     free = [index for index, wait in enumerate(waits) if wait <= 0.0]
     if not free:
         return None, min(waits)
