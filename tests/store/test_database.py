@@ -314,7 +314,7 @@ def test_reading_what_is_no_run_says_so(tmp_path: Path) -> None:
         ("CREATE TABLE songs (title)", "a database of another program"),
         ("PRAGMA application_id = 7", "a database of another program"),
         ("PRAGMA application_id = 1164867144; PRAGMA user_version = 99", "schema version 99 is not known here"),
-        ("PRAGMA application_id = 1164867144; PRAGMA user_version = 2", "no such table"),
+        ("PRAGMA application_id = 1164867144; PRAGMA user_version = 3", "no such table"),
     ],
 )
 def test_foreign_files_are_refused_and_left_alone(tmp_path: Path, way: str, content: bytes | str, message: str) -> None:

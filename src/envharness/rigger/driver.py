@@ -255,7 +255,7 @@ class Driver:
     def _keep(self, job: RolloutJob, episode: Episode) -> None:
         phase = self._phases.pop(job.key)
         self._playing -= 1
-        self.store.put_episode(job.key, phase, episode)
+        self.store.put_episode(job.key, phase, episode, job.model_dump(mode="json"))
         self.ledger.add_episode(episode)
         if self.on_episode is not None:
             self.on_episode(phase, episode)

@@ -1,13 +1,16 @@
-"""Replays a job with an episode's recorded decisions, and says where the two come apart first."""
+"""Replays an episode's recorded decisions on its stack: where it comes apart, and what the verifier says now."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from dataclasses import dataclass
+from typing import Literal, cast
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from envharness.core.canonical import canonical_json
+from envharness.core.errors import StoreError, UnknownIdError
+from envharness.core.messages import one_line
 from envharness.core.policy import Decision, Turn
 from envharness.core.spec import StackSpec
 from envharness.core.trace import Episode
@@ -15,6 +18,7 @@ from envharness.core.types import JsonDict
 from envharness.rollouts.episode import run_episode
 from envharness.rollouts.job import RolloutJob
 from envharness.store.content import episode_content
+from envharness.store.database import RunStore
 
 _SHOWN = 200
 """Characters of either value that a divergence keeps."""
@@ -55,26 +59,75 @@ class RecordedPolicy:
         """Hold nothing."""
 
 
+@dataclass(frozen=True)
+class Rescored:
+    """What the verifier says of an episode now."""
+
+    verdict: Literal["same", "changed", "diverged", "invalid"]
+    """`diverged`: the replay came to another state, so that its verdict says nothing of the stored episode;
+    `invalid`: there was no verdict, or there is none now."""
+    was: JsonDict | None
+    now: JsonDict | None
+    divergence: Divergence | None = None
+
+
 def replay(job: RolloutJob, episode: Episode, volatile: frozenset[str] = frozenset()) -> Divergence | None:
     """Play `job` with the decisions of `episode`; return the first difference, or None where there is none.
 
     `volatile` names top-level keys of the state that may differ. Times, workers and attempts are left out. Hooks run
     confined, as ever; no model is asked. Raises RuntimeError inside a running event loop.
     """
-    stack: StackSpec = job.stack
-    replayed = run_episode(
-        stack, RecordedPolicy(episode), seed=job.env_seed, limits=job.limits, record_states=job.record_states
+    return first_divergence(episode, _played_again(job, episode), volatile)
+
+
+def rescore(job: RolloutJob, episode: Episode, volatile: frozenset[str] = frozenset()) -> Rescored:
+    """Play `job` to the end of `episode` and ask the verifier, which may be another than the one asked then."""
+    if not episode.valid:
+        return Rescored("invalid", None, None)
+    again = _played_again(job, episode)
+    was, now = (None if one is None else one.model_dump(mode="json") for one in (episode.evaluation, again.evaluation))
+    divergence = first_divergence(episode, again, volatile, parts=("start", "steps"))
+    if divergence is not None:
+        return Rescored("diverged", was, now, divergence)
+    return Rescored("invalid" if now is None else "same" if was == now else "changed", was, now)
+
+
+def job_of(store: RunStore, key: str) -> RolloutJob:
+    """Return the job of a stored episode. Raises UnknownIdError where none was kept, StoreError where it is damaged."""
+    kept = store.get_job(key)
+    if kept is None:
+        raise UnknownIdError(
+            f"{store.folder}: what episode {key} was played with was not kept, so it cannot be replayed"
+        )
+    try:
+        return RolloutJob.model_validate(kept)
+    except ValidationError as error:
+        raise StoreError(f"{store.folder}: the job of episode {key} is damaged: {one_line(error)}") from error
+
+
+def volatile_keys(stack: StackSpec) -> frozenset[str]:
+    """Return the keys of the state that the stack's environments declare volatile. Builds the stack."""
+    with stack.build() as env:
+        return frozenset(key for layer in env.layers() for key in layer.capabilities.volatile_state_keys)
+
+
+def _played_again(job: RolloutJob, episode: Episode) -> Episode:
+    return run_episode(
+        job.stack, RecordedPolicy(episode), seed=job.env_seed, limits=job.limits, record_states=job.record_states
     )
-    return first_divergence(episode, replayed, volatile)
 
 
-def first_divergence(stored: Episode, replayed: Episode, volatile: frozenset[str]) -> Divergence | None:
-    """Compare start, turns, verdict and outcome, in the order in which they came about.
+def first_divergence(
+    stored: Episode,
+    replayed: Episode,
+    volatile: frozenset[str],
+    parts: tuple[str, ...] = ("start", "steps", "evaluation", "outcome"),
+) -> Divergence | None:
+    """Compare `parts`, in the order in which they came about.
 
     Of an episode that became invalid after its start, the turns recorded are compared and nothing else: the decision
     that it broke on is not in the trace, so what came of it cannot be asked for again.
     """
-    parts = ("start", "steps", "evaluation", "outcome")
     if not stored.valid and stored.start is not None:
         replayed = replayed.model_copy(update={"steps": replayed.steps[: len(stored.steps)]})
         parts = ("start", "steps")

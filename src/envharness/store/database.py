@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +22,7 @@ from envharness.core.usage import Usage
 from envharness.core.version import VERSION
 from envharness.store.content import episode_content, record_content
 from envharness.store.episode_rows import EpisodeNote, PhaseCount, numbers_of, packed
+from envharness.store.jobs import put_job, read_job
 from envharness.store.lock import RunLock
 from envharness.store.sameness import differences, version_series
 from envharness.store.schema import DATABASE_FILE, open_for_reading, open_for_writing, store_errors, sync_commits
@@ -118,8 +119,8 @@ class RunStore:
 
     # --- episodes ----------------------------------------------------------------------------------------------------
 
-    def put_episode(self, key: str, phase: str, episode: Episode) -> None:
-        """Keep an episode under its job's key. The first one stays, unless it was invalid and was run again.
+    def put_episode(self, key: str, phase: str, episode: Episode, job: Mapping[str, object] | None = None) -> None:
+        """Keep an episode under its job's key, and the job. The first one stays, unless it was invalid and run again.
 
         What the replaced one used is added to the new one's `wasted`: the episodes hold all that was paid for.
 
@@ -139,6 +140,8 @@ class RunStore:
                 wasted = episode.wasted + former.usage + former.wasted
                 episode = episode.model_copy(update={"wasted": wasted})
                 body = packed(key, episode)
+            if job is not None:
+                put_job(self._connection, key, job)
             row = (key, phase, episode.task, episode.index, final, self._session, *numbers_of(episode), body)
             self._connection.execute(f"INSERT OR REPLACE INTO episodes VALUES ({_PLACES})", row)  # noqa: S608  constant
 
@@ -153,6 +156,14 @@ class RunStore:
                 "SELECT body FROM episodes WHERE key = ? AND (final OR session >= ?)", (key, self._session)
             ).fetchone()
         return None if row is None else self._decode(key, row[0])
+
+    def get_job(self, key: str) -> JsonDict | None:
+        """Return what an episode was played with (a RolloutJob as JSON), or None where that was not kept."""
+        with store_errors(self._path):
+            try:
+                return read_job(self._connection, key)
+            except ValueError as error:
+                raise StoreError(f"{self._path}: episode {key} is damaged: {one_line(error)}") from error
 
     def episodes(self, *, task: str | None = None, phase: str | None = None) -> Iterator[tuple[str, str, Episode]]:
         """Yield (key, phase, episode), ordered by phase, task, index and key; all of them, invalid ones included.

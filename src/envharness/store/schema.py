@@ -13,7 +13,7 @@ from envharness.core.messages import printable
 from envharness.core.processes import command_of
 
 DATABASE_FILE = "run.sqlite3"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _LOCK_FIELDS = 8
 BUSY_SECONDS = 5.0
 """How long a call waits for a foreign process (a shell, a backup) that holds the file."""
@@ -38,6 +38,8 @@ CREATE TABLE episodes (
 CREATE INDEX episodes_in_order ON episodes (phase, task, position, key);
 CREATE INDEX episodes_of_task ON episodes (task, phase, position, key);
 CREATE INDEX episodes_that_cost ON episodes (task, usage) WHERE usage <> '';
+CREATE TABLE jobs (key TEXT PRIMARY KEY, common TEXT NOT NULL, own TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE job_parts (digest TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE records (kind TEXT NOT NULL, key TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (kind, key));
 """
 
