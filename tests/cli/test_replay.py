@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from envharness.cli.app import run as command
-from envharness.core.errors import StoreError, UnknownIdError
+from envharness.core.errors import ConfigError, StoreError, UnknownIdError
 from envharness.core.policy import PolicySpec
 from envharness.core.spec import StackSpec
 from envharness.core.trace import Episode
@@ -168,6 +168,16 @@ def test_a_job_that_is_missing_or_damaged_is_named(
     for arguments in (["replay", str(folder), JOBS["bare"][0].key], ["rescore", str(folder)]):
         assert command(arguments) == code
         assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_table_is_never_written_into_the_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = content(folder)
+    (folder.parent / "alias").symlink_to(folder)
+    for table in (folder / DATABASE_FILE, folder.parent / "alias" / "new.jsonl"):
+        assert command(["rescore", str(folder), "--write", str(table)]) == ConfigError.exit_code
+        assert "outside of the run folder" in " ".join(capsys.readouterr().err.split())
+    assert content(folder) == before
+    assert not (folder / "new.jsonl").exists()
 
 
 def test_an_environment_that_is_no_longer_there_is_named(

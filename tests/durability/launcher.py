@@ -84,9 +84,9 @@ def submitting(submit: Call) -> Call:
 
 
 def storing(put: Call) -> Call:
-    def told(self: RunStore, key: str, phase: str, episode: Any) -> None:
+    def told(self: RunStore, key: str, phase: str, episode: Any, job: Any) -> None:
         passing("got " + phase.rsplit("/", 1)[-1].partition("-")[0])
-        put(self, key, phase, episode)
+        put(self, key, phase, episode, job)
         say("stored", key)
 
     return told

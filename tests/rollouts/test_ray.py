@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import rollouts.ray_token  # noqa: F401  # pyright: ignore[reportUnusedImport]  before Ray looks for it
 from envharness.core.policy import PolicySpec
 from envharness.core.registry import register
 from envharness.core.spec import StackSpec

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import secrets
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import rollouts.ray_token  # noqa: F401  # pyright: ignore[reportUnusedImport]  before Ray looks for it
 from envharness.core.errors import ConfigError, MachineryError
 from envharness.core.labels import labelled_processes
 from envharness.core.policy import PolicySpec
@@ -64,15 +65,19 @@ def kill_node(node: subprocess.Popen[bytes]) -> None:
     node.wait()
 
 
-PORT = 6399
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+PORT = free_port()
 ADDRESS = f"127.0.0.1:{PORT}"
 
 
 @pytest.fixture
-def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """A head and a second node, each with one processor. Newer versions of Ray want a token, which is this test's own."""
-    monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+def nodes(tmp_path: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """A head and a second node, each with one processor. Newer versions of Ray want a token."""
     started = [start_node(tmp_path, "--head", f"--port={PORT}", "--include-dashboard=false")]
     try:
         assert eventually(lambda: b"Ray runtime started" in (tmp_path / "out").read_bytes(), 60)

@@ -43,8 +43,8 @@ def test_the_pool_finishes_what_is_played_and_no_more() -> None:
         while engine.in_flight:
             if (result := engine.next_result(1.0)) is not None:
                 played.append(result)
-        # Two at a time: one ended, whose place the third may have taken before the rest was taken back.
-        assert sorted(taken.index for taken, _ in played) in ([0, 1], [0, 1, 2])
+        # Two at a time: they end together, and others may have taken their places before the rest was taken back.
+        assert sorted(taken.index for taken, _ in played) in ([0, 1], [0, 1, 2], [0, 1, 2, 3])
         assert all(episode.success for _, episode in played)
         engine.submit(job(index=9))
         assert engine.next_result() is not None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from envharness.cli.output import console, print_json, say
-from envharness.core.errors import UnknownIdError
+from envharness.core.errors import ConfigError, UnknownIdError
 from envharness.core.messages import printable
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ def rescore(
     from envharness.rollouts.replay import rescore as score_again
     from envharness.store.database import RunStore
 
+    if write is not None and write.resolve().is_relative_to(run.resolve()):
+        raise ConfigError(f"--write {write}: name a file outside of the run folder, which is not to be changed")
     volatile: dict[str, frozenset[str]] = {}
     counts: Counter[str] = Counter()
     lines: list[dict[str, Any]] = []

@@ -185,8 +185,10 @@ class RayEngine(Engine):
             # Another actor is no use to those that wait for their turn at a shared backend.
             left[demand] += min(number, self._shared.free(kinds)) if self._shared.any_shared(kinds) else number
         taken = {actor.seat for actor in self._actors}
-        for seat in range(self._seats.wanted(left)):
-            if seat not in taken:
+        missing = [seat for seat in range(self._seats.wanted(left)) if seat not in taken]
+        # Without a head, asking for an actor would wait for it without end.
+        if missing and self._cluster.answers():
+            for seat in missing:
                 self._start(seat)
 
     def _free_actor(self, ticket: Ticket) -> _Actor | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -96,9 +97,13 @@ def check_address(address: str) -> None:
 
 @contextmanager
 def _own_surroundings(variables: dict[str, str]) -> Generator[None]:
-    """Give Ray `variables` for what it starts, and keep it from taking over SIGTERM."""
+    """Give Ray `variables` for what it starts, and keep it from taking over SIGTERM and uncaught exceptions.
+
+    It would report these to the head, and wait for one that is gone.
+    """
     variables = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", **variables}
     former = {name: os.environ.get(name) for name in variables}
+    excepthook = sys.excepthook
     handler = signal.getsignal(signal.SIGTERM) if threading.current_thread() is threading.main_thread() else None
     os.environ.update(variables)
     try:
@@ -109,6 +114,7 @@ def _own_surroundings(variables: dict[str, str]) -> Generator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+        sys.excepthook = excepthook
         if handler is not None:
             signal.signal(signal.SIGTERM, handler)
 
