@@ -35,7 +35,7 @@ class Overhead:
     state: float
     """The environment's `get_env_state`, which a recorded turn reads once."""
     turn: float
-    """What a turn on the engine takes beyond a bare step, the reading of the state included."""
+    """What a turn on the engine takes beyond a bare step, the environment's own reading of its state included."""
     written: float
     """Writing the episode's JSON and reading it back, a step."""
     episode: float
@@ -47,13 +47,13 @@ def measure() -> dict[str, Figure]:
     toy24, alfworld = overhead(*TOY24, steps=80, rounds=60), overhead(*ALFWORLD, steps=40, rounds=20)
     return {
         "engine_toy24_bare_step_us": Figure(toy24.bare_step * 1e6, "us"),
-        "engine_toy24_overhead_us": at_most(toy24.turn * 1e6, "us", 30),
-        "engine_toy24_of_it_reading_the_state_us": Figure(toy24.state * 1e6, "us"),
+        "engine_toy24_overhead_us": at_most((toy24.turn - toy24.state) * 1e6, "us", 30),
+        "engine_toy24_reading_the_state_us": Figure(toy24.state * 1e6, "us"),
         "engine_toy24_written_and_read_us": Figure(toy24.written * 1e6, "us"),
         "engine_toy24_episode_us": Figure(toy24.episode * 1e6, "us"),
         "engine_alfworld_bare_step_us": Figure(alfworld.bare_step * 1e6, "us"),
-        "engine_alfworld_overhead_us": Figure(alfworld.turn * 1e6, "us"),
-        "engine_alfworld_of_it_reading_the_state_us": Figure(alfworld.state * 1e6, "us"),
+        "engine_alfworld_overhead_us": Figure((alfworld.turn - alfworld.state) * 1e6, "us"),
+        "engine_alfworld_reading_the_state_us": Figure(alfworld.state * 1e6, "us"),
         "engine_alfworld_share_beyond_environment": at_most(
             (alfworld.turn - alfworld.state) / (alfworld.bare_step + alfworld.state), "", 0.05
         ),
