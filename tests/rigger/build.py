@@ -12,9 +12,9 @@ from envharness.core.types import Action, JsonDict, Observation, ToolSchema
 from envharness.rigger.config import EnvironmentConfig, RigConfig
 from envharness.rigger.designers.base import Evidence
 from envharness.rigger.diagnose import diagnose
+from envharness.rigger.measurement import measure
 from envharness.rigger.observe import policy_wins
 from envharness.rigger.records import Direction, Measurement
-from envharness.rigger.statistics import measure
 
 TOOLS = (
     ToolSchema(

@@ -6,8 +6,8 @@ from envharness.core.trace import Episode
 from envharness.core.types import Observation
 from envharness.rigger.diagnose import diagnose
 from envharness.rigger.flaws import FLAWS
+from envharness.rigger.measurement import measure
 from envharness.rigger.records import Diagnosis, Direction
-from envharness.rigger.statistics import measure
 from rigger.build import CLEAR, FINISH, TOOLS, episode, mix, step
 
 

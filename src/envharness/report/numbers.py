@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import comb
 
+from envharness.rigger.measurement import in_band
 from envharness.rigger.records import Measurement, Round, TaskResult
-from envharness.rigger.statistics import in_band
 from envharness.rigger.summary import (
     Share,
     accepted_round,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from envharness.rigger.measurement import in_band, lost_to_limits
 from envharness.rigger.records import Direction, Measurement
-from envharness.rigger.statistics import in_band, lost_to_limits
+from envharness.statistics.beta import BetaPosterior
 
 VerdictName = Literal["in_band", "too_easy", "too_hard", "no_movement", "unsolvable", "incomplete"]
 
@@ -27,6 +28,15 @@ class Verdict:
 class Objective(Protocol):
     """Decides from aggregate outcomes alone, never from one trajectory and never from a model's opinion."""
 
+    @property
+    def rate_band(self) -> tuple[float, float] | None:
+        """The success rates aimed at, both ends included; None where the objective is about something else."""
+        ...
+
+    def probability(self, measured: Measurement) -> float:
+        """Return the probability, 0 to 1, that the true quantity is on target, by these rollouts alone."""
+        ...
+
     def direction(self, baseline: Measurement) -> Direction | None:
         """Return which way the task should move, or None where it is on target. `baseline` is complete."""
         ...
@@ -46,6 +56,15 @@ class SuccessBand:
 
     low: float = 0.4
     high: float = 0.6
+
+    @property
+    def rate_band(self) -> tuple[float, float]:
+        """The band itself."""
+        return (self.low, self.high)
+
+    def probability(self, measured: Measurement) -> float:
+        """The mass of the flat Beta posterior in the band. Invalid rollouts say nothing."""
+        return BetaPosterior(measured.successes, measured.valid).mass(self.rate_band)
 
     def direction(self, baseline: Measurement) -> Direction | None:
         """Harden above the band, scaffold below it, None inside."""

@@ -19,6 +19,7 @@ from envharness.rigger.designers.base import AnyDesigner, DesignAttempt, Designe
 from envharness.rigger.diagnose import diagnose
 from envharness.rigger.failure_shifts import compare_failures
 from envharness.rigger.free_checks import FreeChecks
+from envharness.rigger.measurement import component_fault, measure
 from envharness.rigger.objectives import Objective
 from envharness.rigger.observe import TaskView, policy_wins
 from envharness.rigger.records import (
@@ -32,7 +33,6 @@ from envharness.rigger.records import (
     TaskResult,
 )
 from envharness.rigger.requests import Batch, Work, play
-from envharness.rigger.statistics import component_fault, measure
 
 TaskPlan = Work[TaskResult]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from envharness.rigger.measurement import in_band
 from envharness.rigger.records import Measurement, RigSummary, Round, TaskResult
-from envharness.rigger.statistics import in_band, wilson
+from envharness.statistics.intervals import wilson
 
 
 @dataclass(frozen=True)

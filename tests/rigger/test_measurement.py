@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envharness.rigger.statistics import component_fault, in_band, lost_to_limits, measure, wilson
+from envharness.rigger.measurement import component_fault, in_band, lost_to_limits, measure
 from rigger.build import batch, episode, measured, mix, step
 
 BAND = (0.4, 0.6)
@@ -53,19 +53,3 @@ def test_one_component_fault_is_found_wherever_it_is() -> None:
     assert component_fault(batch(1, 2)) == ""
     faulty = [episode(index=1, invalid="component_fault", detail="hook load: line 3"), *batch(1, 1)]
     assert component_fault(faulty) == "rollout 1: hook load: line 3"
-
-
-@given(st.integers(0, 500), st.integers(0, 500))
-def test_wilson_holds_the_share_and_stays_in_range(successes: int, failures: int) -> None:
-    trials = successes + failures
-    low, high = wilson(successes, trials)
-    assert 0.0 <= low <= high <= 1.0
-    if trials:
-        assert low <= successes / trials <= high
-
-
-def test_wilson_agrees_with_published_values() -> None:
-    # Newcombe 1998, table I: 81 of 263 and 0 of 20.
-    assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=5e-5)
-    assert wilson(0, 20) == pytest.approx((0.0, 0.1611), abs=5e-5)
-    assert wilson(0, 0) == (0.0, 1.0)
