@@ -154,6 +154,9 @@ class Corridor(Bridge):
             metrics={"position": self.position},
         )
 
+    def goal_reached(self, state: JsonDict) -> bool | None:
+        return state["position"] == state["length"]
+
     def step_reward(self, info: StepInfo) -> float:
         """Return how much nearer the step led. Raises KeyError on another environment's states."""
         after, before = info.state_after["position"], info.state_before["position"]

@@ -546,3 +546,36 @@ def test_one_object_cannot_be_two_segments() -> None:
     env = Corridor(1)
     with pytest.raises(SpecError, match="twice"):
         Chain([env, env])
+
+
+# --- what the state says of the goal --------------------------------------------------------------------------------
+
+
+def test_a_chain_says_of_the_goal_what_the_active_segment_and_those_to_come_tell() -> None:
+    chain = Chain(corridors(1, 1))
+    chain.reset()
+    assert chain.goal_reached(chain.get_env_state()) is False
+    chain.step(FORWARD)
+    assert chain.goal_reached(chain.get_env_state()) is False
+    chain.step(FORWARD)
+    assert chain.evaluate().success
+    # The first corridor's state is gone, so nobody can say that both were walked.
+    assert chain.goal_reached(chain.get_env_state()) is None
+
+
+def test_a_segment_that_is_not_required_leaves_the_word_to_the_one_that_is() -> None:
+    router = {"name": "switch_on_action", "rules": [{"tool": "climb", "to": 1}]}
+    chain = Chain([Corridor(2), Ladder()], router, tool_clashes="prefix")
+    chain.reset()
+    chain.step(FORWARD)
+    assert chain.goal_reached(chain.get_env_state()) is False
+    chain.step(FORWARD)
+    assert chain.goal_reached(chain.get_env_state()) is True is chain.evaluate().success
+
+
+def test_a_chain_in_a_chain_reads_its_own_part_of_the_state() -> None:
+    chain = Chain([Chain(corridors(1, 1)), Corridor(1)])
+    chain.reset()
+    assert chain.goal_reached(chain.get_env_state()) is False
+    with pytest.raises(SpecError, match="not the state of a chain"):
+        chain.goal_reached({"position": 1})

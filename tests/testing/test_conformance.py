@@ -319,6 +319,9 @@ class WonFromTheStart(Sound):
         verdict = super().evaluate()
         return verdict.model_copy(update={"success": verdict.success or self.steps == 0})
 
+    def goal_reached(self, state: JsonDict) -> bool | None:
+        return None
+
 
 @breaks("reference_verifies")
 class MisleadingReference(Sound):
@@ -330,6 +333,40 @@ class MisleadingReference(Sound):
 class StumblingReference(Sound):
     def reference_solution(self) -> list[Action]:
         return [Action(name="leap"), *[FORWARD] * LENGTH]
+
+
+@breaks("goal_reading_agrees")
+class TakesTheFirstStepForTheGoal(Sound):
+    def goal_reached(self, state: JsonDict) -> bool | None:
+        return state["position"] != 0
+
+
+@breaks("goal_reading_agrees")
+class MissesTheGoal(Sound):
+    def goal_reached(self, state: JsonDict) -> bool | None:
+        return False
+
+
+@breaks("goal_reading_agrees")
+class ChangesItsMind(Sound):
+    asked = 0
+
+    def goal_reached(self, state: JsonDict) -> bool | None:
+        self.asked += 1
+        return super().goal_reached(state) if self.asked % 2 else None
+
+
+@breaks("goal_reading_agrees")
+class WearsThePaintByReading(Sound):
+    def goal_reached(self, state: JsonDict) -> bool | None:
+        self.colour += "."
+        return super().goal_reached(state)
+
+
+@breaks("goal_reading_agrees")
+class ScribblesOnTheState(Sound):
+    def goal_reached(self, state: JsonDict) -> bool | None:
+        return state.pop("position") == LENGTH if "position" in state else False
 
 
 @breaks("save_and_load")

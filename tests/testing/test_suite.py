@@ -41,6 +41,8 @@ class Won(Corridor):
         return Capabilities(fork_safe=True)
     def evaluate(self):
         return EvaluationResult(success=True, score=1.0)
+    def goal_reached(self, state):
+        return None
 
 class TestWon(ConformanceSuite):
     def make_env(self):
@@ -69,4 +71,4 @@ def test_a_broken_promise_is_a_failed_test_and_an_excused_one_a_skipped_test(tmp
     assert len(failed) == 1
     assert "test_conformance[noop_fails]" in failed[0]
     assert "before anything was done (the promise: To do nothing is no solution.)" in done.stdout
-    assert f"1 failed, {len(CHECKS) - 5} passed, 4 skipped" in lines[-1]
+    assert f"1 failed, {len(CHECKS) - 6} passed, 5 skipped" in lines[-1]

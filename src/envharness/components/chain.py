@@ -14,9 +14,9 @@ from envharness.components.chain_episode import ChainEpisode
 from envharness.components.chain_options import ChainOptions
 from envharness.components.handoff import Handoff
 from envharness.components.joint_capabilities import joint_capabilities
-from envharness.components.joint_verdict import joint_verdict
+from envharness.components.joint_verdict import joint_goal, joint_verdict
 from envharness.components.routers import End, Router, Serial, Switch
-from envharness.components.state_union import merged_schema, with_chain, without_chain
+from envharness.components.state_union import merged_schema, visited_segments, with_chain, without_chain
 from envharness.components.tool_union import ToolClashes, ToolUnion
 from envharness.core.env import ActionableEnv
 from envharness.core.errors import LifecycleError, NotResumableError, SpecError
@@ -126,9 +126,7 @@ class Chain(Component):
             for index, verdict in enumerate(episode.verdicts)
         ]
         successes = [None if verdict is None else verdict.success for verdict in verdicts]
-        required = self.options.router.required(episode.visited, successes)
-        if self.options.strict:
-            required |= frozenset(episode.visited)
+        required = self._required(episode.visited, successes)
         return joint_verdict([segment.task_id for segment in self._segments], verdicts, required)
 
     def step_reward(self, info: StepInfo) -> float:
@@ -204,6 +202,17 @@ class Chain(Component):
             for action in solution or ()
         ]
 
+    def goal_reached(self, state: JsonDict) -> bool | None:
+        """Say what the active segment's part of `state` says of the whole: its goal alone is to be seen there.
+
+        None where the verdict depends on segments that were left: their part of the state is gone.
+        """
+        active, inner = without_chain(state)
+        visited = visited_segments(state)
+        known: list[bool | None] = [None if index in visited else False for index in range(len(self._segments))]
+        known[active] = self._segments[active].goal_reached(inner)
+        return joint_goal(known, lambda successes: self._required(visited, successes), visited)
+
     def save_state(self) -> JsonDict:
         """Return the options, without the segments."""
         return self.options.model_dump(mode="json")
@@ -238,6 +247,10 @@ class Chain(Component):
         if not 0 <= index < len(self._segments):
             raise IndexError(f"chain has segments 0 to {len(self._segments) - 1}, not {index}")
         self._segments[index] = env
+
+    def _required(self, visited: Sequence[int], successes: Sequence[bool | None]) -> frozenset[int]:
+        required = self.options.router.required(visited, successes)
+        return required | frozenset(visited) if self.options.strict else required
 
     def _misplaced(self, episode: ChainEpisode, action: Action, segment: int) -> str:
         """Say why `segment` cannot take the action; empty where it can, or where only the segment itself can tell."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from envharness.core.errors import SpecError
 from envharness.core.state_schema import StateKey, parse_state_schema
@@ -35,6 +36,15 @@ def without_chain(state: JsonDict) -> tuple[int, JsonDict]:
     if "inner" in position:
         inner[CHAIN_KEY] = position["inner"]
     return segment, inner
+
+
+def visited_segments(state: JsonDict) -> tuple[int, ...]:
+    """Return the segments started, as the state of a chain tells them. Raises SpecError where it does not."""
+    position = state.get(CHAIN_KEY)
+    visited = position.get("visited") if isinstance(position, dict) else None
+    if not isinstance(visited, list) or not all(isinstance(index, int) for index in visited):
+        raise SpecError("not the state of a chain: no key 'chain' with the segments visited", place="state")
+    return tuple(cast("list[int]", visited))
 
 
 def merged_schema(texts: Sequence[str]) -> str:

@@ -100,6 +100,15 @@ class ActionableEnv(ABC):
         """Return actions that win from reset, or None where the benchmark has none. For checks, never for policies."""
         return None
 
+    def goal_reached(self, state: JsonDict) -> bool | None:
+        """Say of a state of `get_env_state()` whether the task's goal is reached in it; None where it does not tell.
+
+        A second opinion beside `evaluate`, for checks and never for policies: read it off what the state says of the
+        world, not off a flag or a history that the verifier itself goes by. Pure: it reads `state` and changes nothing.
+        """
+        del state
+        return None
+
     # --- as data -----------------------------------------------------------------------------------------------------
 
     @abstractmethod

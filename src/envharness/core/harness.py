@@ -116,6 +116,10 @@ class EnvHarness(Component):
         """Forward."""
         return self.inner.reference_solution()
 
+    def goal_reached(self, state: JsonDict) -> bool | None:
+        """Forward."""
+        return self.inner.goal_reached(state)
+
     def save_state(self) -> JsonDict:
         """Return the component's own state, without what it wraps."""
         return {}

@@ -134,6 +134,16 @@ class Outcome(BaseModel):
     detail: str = ""
 
 
+class GoalReading(BaseModel):
+    """What the environment reads off its own last state: whether the goal is reached, whatever the verifier says."""
+
+    model_config = ConfigDict(frozen=True)
+
+    reached: bool
+    state: JsonDict | None = None
+    """The state it was read off, kept where it contradicts the verdict."""
+
+
 class Episode(BaseModel):
     """One rollout, complete: outcome, verdict and trace."""
 
@@ -144,6 +154,8 @@ class Episode(BaseModel):
     outcome: Outcome
     evaluation: EvaluationResult | None = None
     """The verifier's word; None where the episode is invalid."""
+    goal: GoalReading | None = Field(default=None, exclude_if=lambda goal: goal is None)
+    """What the last state says of the goal; None where the environment cannot tell, or the episode is invalid."""
     start: StartRecord | None = None
     """None where reset failed."""
     steps: list[TraceStep] = Field(default_factory=list[TraceStep])

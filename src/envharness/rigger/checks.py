@@ -10,6 +10,7 @@ from envharness.core.errors import HookFault, SpecError, ZygoteError
 from envharness.core.trace import Episode, TraceStep
 from envharness.core.types import Action, Blocked, EnvResponse, JsonDict
 from envharness.rigger.records import Candidate, CandidateCheck
+from envharness.rigger.validity import AGREES, where_it_failed
 from envharness.sandbox import HookSession, check_source, open_session
 
 Result = TypeVar("Result")
@@ -155,7 +156,7 @@ def check_solvable(tried: Sequence[Episode]) -> CandidateCheck:
         )
     if lost := next((e for e in tried if not e.valid and e.outcome.reason != "component_fault"), None):
         return _invalid(lost, MACHINERY)
-    reasons = "; ".join(f"known win {e.index}: {e.outcome.reason} {e.outcome.detail}".strip() for e in tried)
+    reasons = "; ".join(f"known win {episode.index}: {where_it_failed(episode)}" for episode in tried)
     return CandidateCheck(id="reference_solves", passed=False, detail=reasons)
 
 
@@ -168,6 +169,7 @@ def verdict_of(checks: Sequence[CandidateCheck]) -> str:
         MACHINERY: "incomplete",
         "no_op_fails": "verifier_drift",
         "stop_fails": "verifier_drift",
+        AGREES: "verifier_drift",
         "reference_solves": "unsolvable",
     }
     return names.get(failed.id, "check_failed")

@@ -14,6 +14,7 @@ from envharness.rigger.checks import check_compiles, check_dry_run, check_probes
 from envharness.rigger.observe import policy_wins
 from envharness.rigger.records import NULL_DESIGNER, Candidate, CandidateCheck
 from envharness.rigger.requests import Work, play
+from envharness.rigger.validity import check_agreement
 
 MAX_WITNESSES = 4
 """Known wins tried through a candidate before it counts as unsolvable."""
@@ -51,9 +52,15 @@ class FreeChecks:
         checks += check_probes(stop, idle)
         if verdict_of(checks):
             return checks
-        return checks + (yield from self._known_wins(candidate, stack, number))
+        tried = yield from self._known_wins(candidate, stack, number)
+        played = [("stopping at once", stop), ("calling nothing that exists", idle)]
+        played += [(f"known win {episode.index}", episode) for episode in tried]
+        checks += check_agreement(played, "probe")
+        if tried and not verdict_of(checks):
+            checks.append(check_solvable(tried))
+        return checks
 
-    def _known_wins(self, candidate: Candidate, stack: StackSpec, number: int) -> Checks:
+    def _known_wins(self, candidate: Candidate, stack: StackSpec, number: int) -> Work[list[Episode]]:
         """Play the known wins through the candidate until one verifies."""
         known = witnesses(candidate, self.batches.view.reference, policy_wins(self.baseline))
         tried: list[Episode] = []
@@ -61,7 +68,7 @@ class FreeChecks:
             tried += yield from play(self.batches.known_win(number, stack, actions, index))
             if tried[-1].success:
                 break
-        return [check_solvable(tried)] if tried else []
+        return tried
 
 
 def witnesses(

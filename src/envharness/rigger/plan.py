@@ -33,6 +33,7 @@ from envharness.rigger.records import (
     TaskResult,
 )
 from envharness.rigger.requests import Batch, Work, play
+from envharness.rigger.validity import check_rollouts
 
 TaskPlan = Work[TaskResult]
 
@@ -81,6 +82,9 @@ class TaskPlanner:
         if not measured.complete:
             reason = f"baseline: {measured.valid} of {measured.asked} rollouts are valid{_first_cause(episodes)}"
             return result.model_copy(update={"status": "invalid", "reason": reason})
+        if verdict_of(agreement := check_rollouts(episodes)):
+            reason = f"verifier drift without any component, {agreement[0].detail}"
+            return result.model_copy(update={"reason": reason})
         direction = self.objective.direction(measured)
         if direction is None and not self.config.sharpen:
             diagnosis = diagnose(episodes, self.view.tools, measured, "sharpen")
@@ -203,8 +207,11 @@ class TaskPlanner:
         """Pay for K fresh rollouts and decide from their aggregate."""
         stack = candidate.apply(self.view.base_stack)
         measured, episodes = yield from _measured(self.batches.round(number, stack))
+        checks = [*checks, *(agreement := check_rollouts(episodes))]
         if fault := component_fault(episodes):
             verdict, feedback, accepts = "component_fault", f"the batch is void, {fault}", False
+        elif drifted := verdict_of(agreement):
+            verdict, feedback, accepts = drifted, agreement[0].detail, False
         else:
             judged = self.objective.judge(evidence.measured, measured, evidence.direction)
             verdict, feedback, accepts = judged.name, judged.feedback, judged.accepts

@@ -126,11 +126,11 @@ class Candidate(BaseModel):
 
 
 class CandidateCheck(BaseModel):
-    """One free check of a candidate, made before any rollout is paid for."""
+    """One check of a candidate: free, and made before any rollout is paid for; `verdict_agrees` again after them."""
 
     id: str
     """answer (a model's answer holds a candidate), compiles, replays, dry_run, changes_something, no_op_fails,
-    stop_fails, reference_solves; `machinery` where our side could not carry a check out."""
+    stop_fails, verdict_agrees, reference_solves; `machinery` where our side could not carry a check out."""
     passed: bool
     detail: str = ""
 

@@ -178,6 +178,7 @@ class _Performance:
             seed=seed,
             outcome=outcome,
             evaluation=evaluation if outcome.kind != "invalid" else None,
+            goal=self.session.goal if outcome.kind != "invalid" else None,
             start=self.start,
             # A copy, because a call that hangs on the environment's thread is none of this episode any more.
             steps=list(self.steps),
@@ -339,7 +340,7 @@ def _to_json(episode: Episode) -> bytes:
     except ValueError as error:
         detail = describe(error, doing="the trace is not JSON")
         outcome = Outcome(kind="invalid", reason="environment_error", detail=detail)
-        bare = episode.model_copy(update={"outcome": outcome, "start": None, "evaluation": None})
+        bare = episode.model_copy(update={"outcome": outcome, "start": None, "evaluation": None, "goal": None})
         bare.steps = []
         return bare.model_dump_json().encode()
 

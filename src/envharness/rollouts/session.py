@@ -17,7 +17,7 @@ from envharness.core.harness import EnvHarness
 from envharness.core.json_copy import copied_object, plain_copy
 from envharness.core.known import known
 from envharness.core.policy import Decision
-from envharness.core.trace import StartRecord, TraceStep
+from envharness.core.trace import GoalReading, StartRecord, TraceStep
 from envharness.core.types import (
     Action,
     EnvResponse,
@@ -50,6 +50,9 @@ class Session:
         self._recorder = Recorder()
         self._state: JsonDict = {}
         self._rewards_steps = False
+        self._reads_goal = False
+        self.goal: GoalReading | None = None
+        """What the state said when the verifier was asked; None before that, and where it cannot tell."""
         self.task_id = ""
         """The task's id as the environment has it; empty before `start`."""
         self.tools: tuple[ToolSchema, ...] = ()
@@ -67,6 +70,7 @@ class Session:
         task.encode()  # raises for half a surrogate pair, which no record could hold
         self.task_id = task
         self._rewards_steps = any(_has_dense_reward(layer) for layer in env.layers())
+        self._reads_goal = any(_has_goal_reading(layer) for layer in env.layers())
         self._env, self._recorder = self._cleanup.enter_context(tapped(env))
         began = perf_counter()
         response = expect(ResetResponse, self._env.reset(seed), "reset")
@@ -103,8 +107,10 @@ class Session:
         return known(TraceStep, fields)
 
     def evaluate(self) -> EvaluationResult:
-        """Ask the environment's own verifier, through the stack."""
-        return written_copy(EvaluationResult, self._env.evaluate(), "evaluate")
+        """Ask the environment's own verifier, through the stack, and beside it what the state says of the goal."""
+        verdict = written_copy(EvaluationResult, self._env.evaluate(), "evaluate")
+        self.goal = self._read_goal(verdict) if self._reads_goal else None
+        return verdict
 
     def close(self) -> None:
         """Take the taps out and close the stack, if it is ours. Idempotent."""
@@ -140,6 +146,19 @@ class Session:
                 action=sent, response=response, state_before=before, state_after=self._state, step=fields["step"]
             )
             fields["dense_reward"] = self._dense_reward(seen)
+
+    def _read_goal(self, verdict: EvaluationResult) -> GoalReading | None:
+        """Hold the verdict against the last state, which no Contract has touched. A fault in it is only noted."""
+        try:
+            state = copied_object(self._env.get_env_state())
+            reached = self._env.goal_reached(state)
+            if reached is None:
+                return None
+            reached = expect(bool, reached, "goal_reached")
+        except Exception as error:  # noqa: BLE001  a second opinion, on which no episode's outcome depends
+            self.notes.append(f"goal_reached: {type(error).__name__}: {error}")
+            return None
+        return GoalReading(reached=reached, state=None if reached == verdict.success else state)
 
     def _dense_reward(self, info: StepInfo) -> float:
         try:
@@ -204,6 +223,11 @@ def _fields_of_turn(number: int, decision: Decision, policy_seconds: float) -> d
 def _has_dense_reward(layer: ActionableEnv) -> bool:
     inherited = (ActionableEnv.step_reward, EnvHarness.step_reward)
     return type(layer).step_reward not in inherited
+
+
+def _has_goal_reading(layer: ActionableEnv) -> bool:
+    inherited = (ActionableEnv.goal_reached, EnvHarness.goal_reached)
+    return type(layer).goal_reached not in inherited
 
 
 def _run_hooks_unconfined(env: ActionableEnv) -> None:

@@ -89,6 +89,7 @@ _CHECKS = tuple(
         interface.close_twice,
         verdict.noop_fails,
         verdict.reference_verifies,
+        verdict.goal_reading_agrees,
         verdict.save_and_load,
         verdict.snapshot_equals_replay,
         capabilities.resume_as_declared,

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+from itertools import repeat
+
+from envharness.core.seeding import stream
+from envharness.core.types import Action
+from envharness.policies.random import random_action
 from envharness.testing.conformance_subject import NotApplicable, Subject, fail, require_equal, saved
+
+RANDOM_WALKS = 3
+"""How many walks of random actions the state's word is compared with the verifier's after."""
 
 
 def noop_fails(subject: Subject) -> str:
@@ -32,6 +41,45 @@ def reference_verifies(subject: Subject) -> str:
     if not verdict.success:
         fail(f"the verifier does not call the reference solution a success (score {verdict.score:g})")
     return f"the reference solution of {len(solution)} actions wins"
+
+
+def goal_reading_agrees(subject: Subject) -> str:
+    """What `goal_reached` reads off the state is what the verifier says, and to ask it changes nothing."""
+    solution = subject.reference or []
+    plays = [[], solution[: len(solution) // 2], solution, *(None for _ in range(RANDOM_WALKS))]
+    said: list[bool] = []
+    for number, actions in enumerate(plays):
+        with subject.fresh() as env:
+            shown = env.reset(subject.seed).observation
+            rng = stream(subject.seed, "conformance", "walk", number)
+            for action in actions if actions is not None else repeat(None, subject.max_steps):
+                response = env.step(action or random_action(env.tool_schemas(), shown, rng))
+                shown = response.observation
+                if response.terminated or response.truncated:
+                    break
+            state, before = env.get_env_state(), subject.state(env)
+            kept = copy.deepcopy(state)
+            answers = [env.goal_reached(state) for _ in range(2)]
+            if answers[0] is not answers[1]:
+                fail(f"goal_reached() said {answers[0]} and then {answers[1]} of one state")
+            if state != kept:
+                fail("goal_reached() wrote to the state it was given; leave it as it is")
+            if subject.state(env) != before:
+                fail("goal_reached() changed the state of the environment")
+            verdict = env.evaluate().success
+        if answers[0] is not None:
+            said.append(answers[0])
+            if answers[0] != verdict:
+                fail(f"goal_reached() says {answers[0]} where the verifier says {verdict}, {_after(actions)}")
+    if not said:
+        raise NotApplicable("goal_reached() is None: the state does not tell whether the goal is reached")
+    return f"it agrees with the verifier at the end of {len(said)} plays, {sum(said)} of them won"
+
+
+def _after(actions: list[Action] | None) -> str:
+    if actions is None:
+        return "at the end of a random walk"
+    return f"after {len(actions)} actions of the reference solution" if actions else "before anything was done"
 
 
 def save_and_load(subject: Subject) -> str:

@@ -11,6 +11,7 @@ from envharness.bridges.toy24.arithmetic import (
     OPERATIONS,
     Line,
     calculate,
+    hand_after,
     hand_of,
     read_number,
     solve,
@@ -138,3 +139,27 @@ def test_another_seed_is_another_set_of_puzzles() -> None:
 def test_an_unknown_task_is_an_error_and_never_another_puzzle(task: str) -> None:
     with pytest.raises(TaskError, match="no task"):
         puzzle(task)
+
+
+# --- what is left after moves that were written down ---------------------------------------------------------------
+
+
+def test_moves_written_down_are_played_again() -> None:
+    dealt = ["8", "3", "1", "3"]
+    assert hand_after(dealt, []) == hand_of([Fraction(n) for n in (8, 3, 1, 3)])
+    assert hand_after(dealt, ["8 / 3 = 8/3", "8/3 * 3 = 8", "8 - 1 = 7"]) == (Fraction(7),)
+    assert hand_after(["1", "2"], ["1 - 2 = -1"]) == (Fraction(-1),)
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [["8 * 4 = 32"], ["3 + 3 = 7"], ["8 * 3 = 24", "8 * 1 = 8"], ["3 - 3 = 0", "8 / 0 = 8"], ["1 + 1 = 2"]],
+)
+def test_moves_that_cannot_be_made_leave_no_hand(moves: list[str]) -> None:
+    assert hand_after(["8", "3", "1", "3"], moves) == ()
+
+
+@pytest.mark.parametrize("text", ["", "8 * 3", "8 ^ 3 = 5", "eight * 3 = 24", "8*3=24", "8 / 3 = 1/0"])
+def test_what_is_no_move_says_nothing(text: str) -> None:
+    assert hand_after(["8", "3"], [text]) is None
+    assert hand_after(["8", "three"], []) is None

@@ -285,3 +285,38 @@ def test_reset_takes_a_step_limit_and_nothing_else() -> None:
         env.reset(0, {"level": "easy"})
     with pytest.raises(ConfigError, match="must be 1 or more, not 0"):
         env.reset(0, {"max_steps": 0})
+
+
+# --- what the state says of the goal --------------------------------------------------------------------------------
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10_000), st.lists(st.integers(1, 9), min_size=2, max_size=4), st.integers(0, 9))
+def test_the_moves_played_again_say_what_the_verifier_says(seed: int, numbers: list[int], target: int) -> None:
+    rng = random.Random(seed)
+    env = Toy24(numbers=numbers, target=target, max_steps=12)
+    env.reset(seed)
+    done = False
+    while not done:
+        state = env.get_env_state()
+        assert env.goal_reached(state) == env.evaluate().success
+        left = cast("list[str]", state["numbers"])
+        if len(left) < 2 or rng.random() < 0.1:
+            done = env.step(Action(name="reset_numbers")).truncated
+            continue
+        one, other = rng.sample(left, 2)
+        response = combine(env, one, rng.choice("+-*/"), other)
+        done = response.terminated or response.truncated
+    assert env.goal_reached(env.get_env_state()) == env.evaluate().success
+
+
+def test_the_goal_is_read_off_the_moves_and_not_off_what_the_verifier_goes_by() -> None:
+    env = started([8, 3])
+    combine(env, "8", "*", "3")
+    state = env.get_env_state()
+    assert env.goal_reached(state) is True
+    assert env.goal_reached({**state, "numbers": ["7"], "solved": False}) is True
+    assert env.goal_reached({**state, "moves": [], "numbers": ["24"], "solved": True}) is False
+    assert env.goal_reached({**state, "moves": ["8 * 3 = 25"]}) is False
+    assert env.goal_reached({**state, "moves": ["some"]}) is None
+    assert env.goal_reached({"room": 4}) is None

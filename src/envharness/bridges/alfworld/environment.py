@@ -17,6 +17,7 @@ from envharness.bridges.alfworld import engine, state
 from envharness.bridges.alfworld.commands import RepetitionGuard, RepetitionWatch, near_miss
 from envharness.bridges.alfworld.engine import Frame, GameEngine
 from envharness.bridges.alfworld.games import GameLibrary
+from envharness.bridges.alfworld.goal import goal_reached
 from envharness.bridges.base import Bridge
 from envharness.core.errors import SpecError, ThreadError
 from envharness.core.tool import Tool
@@ -259,6 +260,10 @@ class Alfworld(Bridge):
         """Return the walkthrough that comes with the game, or None where it has none."""
         commands = self._game.walkthrough()
         return [Action(name=Act.name, kwargs={"command": command}) for command in commands] if commands else None
+
+    def goal_reached(self, state: JsonDict) -> bool | None:
+        """Compare the house with the goal's words; None where these are not understood. The engine is not asked."""
+        return goal_reached(state)
 
     def save_state(self) -> JsonDict:
         """Return the task: an episode can be started again, not gone on with."""

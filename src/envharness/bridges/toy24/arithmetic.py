@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, cast
 
 Operation = Literal["+", "-", "*", "/"]
 OPERATIONS: tuple[Operation, ...] = ("+", "-", "*", "/")
@@ -16,6 +16,9 @@ Hand = tuple[Fraction, ...]
 """The numbers at hand in rising order, so that equal hands are equal tuples."""
 
 _WRITTEN = re.compile(r"(-?[0-9]{1,40})(?:/([0-9]{1,40}))?")
+
+
+_MOVE = re.compile(r"(?P<left>\S+) (?P<operation>[-+*/]) (?P<right>\S+) = (?P<result>\S+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +109,32 @@ def _plainness(line: Line) -> tuple[int, int, str]:
     """Order lines: those without fractions first, then those without division, then by how they are written."""
     fractions = sum(move.result.denominator != 1 for move in line)
     return fractions, sum(move.operation == "/" for move in line), "; ".join(str(move) for move in line)
+
+
+def hand_after(dealt: Sequence[str], moves: Sequence[str]) -> Hand | None:
+    """Return what `moves`, each written as `8 * 3 = 24`, leave of the numbers dealt; the empty hand where they cannot.
+
+    A move cannot be made where its numbers are not there or its result is wrong. None where something is not written
+    as a number or a move is.
+    """
+    left: list[Fraction] = []
+    for text in dealt:
+        if (number := read_number(text)) is None:
+            return None
+        left.append(number)
+    for text in moves:
+        match = _MOVE.fullmatch(text)
+        numbers = [] if match is None else [read_number(match[part]) for part in ("left", "right", "result")]
+        if match is None or None in numbers:
+            return None
+        first, second, result = cast("list[Fraction]", numbers)
+        operation = cast("Operation", match["operation"])
+        try:
+            for number in (first, second):
+                left.remove(number)
+            if calculate(first, operation, second) != result:
+                return ()
+        except (ValueError, ZeroDivisionError):
+            return ()
+        left.append(result)
+    return hand_of(left)

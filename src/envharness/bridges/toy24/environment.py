@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from envharness.bridges.base import Bridge
-from envharness.bridges.toy24.arithmetic import Move, Operation, hand_of, read_number, solve
+from envharness.bridges.toy24.arithmetic import Move, Operation, hand_after, hand_of, read_number, solve
 from envharness.bridges.toy24.puzzles import TARGET, puzzle, task_ids
 from envharness.bridges.toy24.tools import Combine, ResetNumbers, Stop
 from envharness.core.errors import ConfigError, SpecError
@@ -48,6 +48,14 @@ class _Game(BaseModel):
     phase: Literal["new", "running", "ended"] = "new"
     step_limit: int | None = Field(default=None, ge=1)
     """The reset option `max_steps`; None is the constructor's."""
+
+
+class _Told(BaseModel):
+    """The part of the state that tells how the episode went; what the game holds now is left to the verifier."""
+
+    target: int
+    dealt: list[str]
+    moves: list[str]
 
 
 class Toy24(Bridge):
@@ -153,6 +161,15 @@ class Toy24(Bridge):
             )
             for move in line
         ]
+
+    def goal_reached(self, state: JsonDict) -> bool | None:
+        """Play the moves of `state` again from the numbers dealt; None where that is not what a state of Toy24 says."""
+        try:
+            told = _Told.model_validate(state)
+        except ValidationError:
+            return None
+        left = hand_after(told.dealt, told.moves)
+        return None if left is None else left == (Fraction(told.target),)
 
     # --- the episode -------------------------------------------------------------------------------------------------
 

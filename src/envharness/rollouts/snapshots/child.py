@@ -85,6 +85,10 @@ def _reference_solution(env: ActionableEnv, _argument: Any) -> list[Any] | None:
     return None if solution is None else [_data(action) for action in solution]
 
 
+def _goal_reached(env: ActionableEnv, argument: Any) -> bool | None:
+    return env.goal_reached(argument)
+
+
 def _save_state(env: ActionableEnv, _argument: Any) -> JsonDict:
     return env.save_state()
 
@@ -114,6 +118,7 @@ _CALLS: dict[str, Callable[[ActionableEnv, Any], Any]] = {
     "tool_schemas": _tool_schemas,
     "get_env_state": _get_env_state,
     "reference_solution": _reference_solution,
+    "goal_reached": _goal_reached,
     "save_state": _save_state,
     "notify_replay_complete": _notify_replay_complete,
     "resume": _resume,

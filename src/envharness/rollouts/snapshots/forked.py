@@ -136,6 +136,10 @@ class ForkedEnvironment(ActionableEnv):
         solution = self._call("reference_solution")
         return None if solution is None else [Action.model_validate(action) for action in solution]
 
+    def goal_reached(self, state: JsonDict) -> bool | None:
+        """Ask the child."""
+        return self._call("goal_reached", state)
+
     def save_state(self) -> JsonDict:
         """Ask the child."""
         return self._call("save_state")
