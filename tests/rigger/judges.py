@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from envharness.core.types import EnvResponse, EvaluationResult, JsonDict, ResetResponse
 from rigger.halls import LAST, Halls
@@ -53,3 +53,19 @@ class JudgedHalls(Halls):
 
     def goal_reached(self, state: JsonDict) -> bool | None:
         return state["room"] == f"room {LAST}" and state["rested"] is True
+
+
+class RestlessHalls(JudgedHalls):
+    """Counts visitors on a board in the hall, and nobody wipes it."""
+
+    visitors: ClassVar[int] = 0
+
+    def _start(self, seed: int | None, options: JsonDict) -> ResetResponse:
+        RestlessHalls.visitors += 1
+        return super()._start(seed, options)
+
+    def get_env_state(self) -> JsonDict:
+        return {**super().get_env_state(), "board": RestlessHalls.visitors}
+
+    def env_state_schema(self) -> str:
+        return f"{super().env_state_schema()}\nboard: int - visitors so far"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import ANY
+
 import pytest
 
 from envharness.core.policy import PolicySpec
@@ -78,14 +80,14 @@ def test_a_flag_that_a_replay_sets_is_found_in_the_rollouts_where_the_probes_do_
     assert [check.passed for check in entry.checks if check.id == AGREES] == [True, False]
     assert (entry.verdict, entry.decision) == ("verifier_drift", "reject")
     assert entry.measured is not None
-    assert entry.feedback.startswith("rollout ")
+    assert entry.feedback.startswith("check verdict_agrees failed: rollout ")
     assert result.status == "rejected"
 
 
 def test_a_task_that_is_judged_wrongly_without_any_component_is_not_worked_on() -> None:
     result, batches = judged("generous", contract(SLOWER), lazy=1.0)
     assert result.status == "rejected"
-    assert result.reason.startswith("verifier drift without any component, rollout 0 of 1 turn: ")
+    assert result.reason.startswith("check verdict_agrees failed without any component of this run: rollout 0 of 1 tu")
     assert result.rounds == []
     assert paid(batches) == ["rig/baseline"]
 
@@ -95,6 +97,27 @@ def test_an_unsolvable_world_says_where_which_known_win_was_refused() -> None:
     [entry] = result.rounds
     assert entry.verdict == "unsolvable"
     assert 'known win 0: turn 2, command(text="walk on"): blocked: The door is locked. (5 times)' in entry.feedback
+
+
+def test_a_stage_that_leads_elsewhere_each_time_fails_a_free_check() -> None:
+    settings = config(environment=EnvironmentConfig(id="rigger.judges:RestlessHalls"), rounds=1, check_retries=0)
+    result, batches = rigged(settings, Candidate(in_env_actions=[go("walk on")]))
+    [entry] = result.rounds
+    assert entry.verdict == "check_failed"
+    assert entry.feedback.startswith("check one_start failed: action 0 of stage#0 led to one state in episode 0")
+    assert paid(batches) == ["rig/baseline"]
+
+
+def test_an_accepted_stage_is_held_to_the_start_that_its_rollouts_had() -> None:
+    settings = config(rounds=1, band=(0.0, 1.0), sharpen=True, remeasure=2)
+    result, batches = rigged(settings, Candidate(in_env_actions=[go("walk on")]))
+    assert result.status == "accepted"
+    seed = batches[0].jobs[0].env_seed
+    with result.final_stack.build() as env:
+        assert env.save_state()["fingerprints"] == {str(seed): [ANY]}
+        env.reset(seed)
+    assert {check.id: check.passed for check in result.rounds[0].checks}["one_start"]
+    assert batches[-1].jobs[0].stack == result.final_stack
 
 
 # --- the evidence ---------------------------------------------------------------------------------------------------

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from envharness.core.canonical import digest
+from envharness.core.canonical import canonical_json, digest
 from envharness.core.env import ActionableEnv
 from envharness.core.errors import ReplayError, SpecError
 from envharness.core.harness import EnvHarness
 from envharness.core.messages import one_line
+from envharness.core.trace import ComponentEvent
 from envharness.core.types import Action, EnvResponse, JsonDict, ResetResponse
 
 _Actions = TypeAdapter(list[Action])
@@ -26,7 +27,7 @@ class Stage(EnvHarness):
     another state than it led to when the Stage was made.
 
     `fingerprints` maps a reset seed to one digest of the state per action. A seed that is absent is recorded at its
-    first reset and saved with the Stage.
+    first reset, saved with the Stage and told to the trace.
     """
 
     tag: ClassVar[str] = "stage"
@@ -56,9 +57,16 @@ class Stage(EnvHarness):
             if expected is not None and (index >= len(expected) or expected[index] != reached[index]):
                 raise ReplayError(index, f"{action} led to another state than when this Stage was made")
         if expected is None:
-            self._fingerprints[str(seed)] = reached
+            self._record(str(seed), reached)
         self.inner.notify_replay_complete()
         return ResetResponse(observation=self.inner.observe(), info=start.info)
+
+    def _record(self, seed: str, reached: list[str]) -> None:
+        """Keep where the replay led, and tell the trace: the Stage itself is gone with its episode."""
+        self._fingerprints[seed] = reached
+        if reached:
+            detail = canonical_json({seed: cast("JsonValue", reached)})
+            self.sink.event(ComponentEvent(component=self.label, kind="recorded_start", detail=detail))
 
     def save_state(self) -> JsonDict:
         """Return the actions, and the fingerprints of the seeds seen."""

@@ -18,6 +18,7 @@ EventKind = Literal[
     "resumed_episode",
     "violation",
     "switched_segment",
+    "recorded_start",
 ]
 InvalidCause = Literal[
     "component_fault",

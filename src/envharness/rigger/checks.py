@@ -10,7 +10,7 @@ from envharness.core.errors import HookFault, SpecError, ZygoteError
 from envharness.core.trace import Episode, TraceStep
 from envharness.core.types import Action, Blocked, EnvResponse, JsonDict
 from envharness.rigger.records import Candidate, CandidateCheck
-from envharness.rigger.validity import AGREES, where_it_failed
+from envharness.rigger.validity import AGREES, first_failed, where_it_failed
 from envharness.sandbox import HookSession, check_source, open_session
 
 Result = TypeVar("Result")
@@ -162,7 +162,7 @@ def check_solvable(tried: Sequence[Episode]) -> CandidateCheck:
 
 def verdict_of(checks: Sequence[CandidateCheck]) -> str:
     """Return the verdict name of a failed set of checks, or an empty string where all passed."""
-    failed = next((check for check in checks if not check.passed), None)
+    failed = first_failed(checks)
     if failed is None:
         return ""
     names = {

@@ -14,7 +14,7 @@ from envharness.rigger.checks import check_compiles, check_dry_run, check_probes
 from envharness.rigger.observe import policy_wins
 from envharness.rigger.records import NULL_DESIGNER, Candidate, CandidateCheck
 from envharness.rigger.requests import Work, play
-from envharness.rigger.validity import check_agreement
+from envharness.rigger.validity import check_agreement, check_one_start
 
 MAX_WITNESSES = 4
 """Known wins tried through a candidate before it counts as unsolvable."""
@@ -53,6 +53,7 @@ class FreeChecks:
         if verdict_of(checks):
             return checks
         tried = yield from self._known_wins(candidate, stack, number)
+        checks += check_one_start([stop, idle, *tried])
         played = [("stopping at once", stop), ("calling nothing that exists", idle)]
         played += [(f"known win {episode.index}", episode) for episode in tried]
         checks += check_agreement(played, "probe")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from envharness.components.fingerprints import with_fingerprints
 from envharness.core.messages import counted
 from envharness.core.trace import Episode
 from envharness.rigger.batches import TaskBatches
@@ -33,7 +34,7 @@ from envharness.rigger.records import (
     TaskResult,
 )
 from envharness.rigger.requests import Batch, Work, play
-from envharness.rigger.validity import check_rollouts
+from envharness.rigger.validity import check_rollouts, first_failed
 
 TaskPlan = Work[TaskResult]
 
@@ -82,8 +83,8 @@ class TaskPlanner:
         if not measured.complete:
             reason = f"baseline: {measured.valid} of {measured.asked} rollouts are valid{_first_cause(episodes)}"
             return result.model_copy(update={"status": "invalid", "reason": reason})
-        if verdict_of(agreement := check_rollouts(episodes)):
-            reason = f"verifier drift without any component, {agreement[0].detail}"
+        if failed := first_failed(check_rollouts(episodes)):
+            reason = f"check {failed.id} failed without any component of this run: {failed.detail}"
             return result.model_copy(update={"reason": reason})
         direction = self.objective.direction(measured)
         if direction is None and not self.config.sharpen:
@@ -108,7 +109,7 @@ class TaskPlanner:
                 update = {
                     "status": "accepted",
                     "reason": entry.feedback,
-                    "final_stack": entry.candidate.apply(result.base_stack),
+                    "final_stack": with_fingerprints(entry.candidate.apply(result.base_stack), evidence.latest),
                     "accepted_round": number,
                 }
                 return self._concluded(result, evidence).model_copy(update=update)
@@ -207,11 +208,11 @@ class TaskPlanner:
         """Pay for K fresh rollouts and decide from their aggregate."""
         stack = candidate.apply(self.view.base_stack)
         measured, episodes = yield from _measured(self.batches.round(number, stack))
-        checks = [*checks, *(agreement := check_rollouts(episodes))]
+        checks = [*checks, *(made := check_rollouts(episodes))]
         if fault := component_fault(episodes):
             verdict, feedback, accepts = "component_fault", f"the batch is void, {fault}", False
-        elif drifted := verdict_of(agreement):
-            verdict, feedback, accepts = drifted, agreement[0].detail, False
+        elif failed := first_failed(made):
+            verdict, feedback, accepts = verdict_of(made), f"check {failed.id} failed: {failed.detail}", False
         else:
             judged = self.objective.judge(evidence.measured, measured, evidence.direction)
             verdict, feedback, accepts = judged.name, judged.feedback, judged.accepts

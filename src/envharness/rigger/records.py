@@ -130,7 +130,7 @@ class CandidateCheck(BaseModel):
 
     id: str
     """answer (a model's answer holds a candidate), compiles, replays, dry_run, changes_something, no_op_fails,
-    stop_fails, verdict_agrees, reference_solves; `machinery` where our side could not carry a check out."""
+    stop_fails, one_start, verdict_agrees, reference_solves; `machinery` where our side could not carry a check out."""
     passed: bool
     detail: str = ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from envharness.components.fingerprints import recorded_fingerprints
 from envharness.core.canonical import canonical_json
 from envharness.core.messages import counted
 from envharness.core.trace import Episode, TraceStep
@@ -12,6 +13,8 @@ from envharness.rigger.records import CandidateCheck
 
 AGREES = "verdict_agrees"
 """The id of the check that the verdicts are what the last states say."""
+ONE_START = "one_start"
+"""The id of the check that a Stage leads to one and the same state each time."""
 _SHOWN = 300
 """Characters of a state or a reason that evidence quotes."""
 
@@ -36,8 +39,39 @@ def check_agreement(played: Iterable[tuple[str, Episode]], kind: str) -> list[Ca
 
 
 def check_rollouts(episodes: Sequence[Episode]) -> list[CandidateCheck]:
-    """Hold the verdicts of a batch of rollouts against its last states."""
+    """Hold a batch of rollouts to one start, where Stages say which it was, and its verdicts to its last states."""
+    return [
+        *check_one_start(episodes),
+        *check_verdicts(episodes),
+    ]
+
+
+def check_one_start(episodes: Sequence[Episode]) -> list[CandidateCheck]:
+    """Whether every Stage led to one state in all episodes. Returns no check where none recorded where it led."""
+    first: dict[tuple[str, str], tuple[Episode, tuple[str, ...]]] = {}
+    for episode, recorded in recorded_fingerprints(episodes):
+        for key, digests in recorded.items():
+            before, expected = first.setdefault(key, (episode, digests))
+            if digests != expected:
+                action = next((n for n, (a, b) in enumerate(zip(expected, digests, strict=False)) if a != b), 0)
+                detail = (
+                    f"action {action} of {key[0]} led to one state in episode {before.index} of the batch and to "
+                    f"another in episode {episode.index}"
+                )
+                return [CandidateCheck(id=ONE_START, passed=False, detail=detail)]
+    if not first:
+        return []
+    return [CandidateCheck(id=ONE_START, passed=True, detail=counted(len(episodes), "episode"))]
+
+
+def check_verdicts(episodes: Sequence[Episode]) -> list[CandidateCheck]:
+    """Hold the verdicts of a batch of rollouts to its last states."""
     return check_agreement(((f"rollout {episode.index}", episode) for episode in episodes), "rollout")
+
+
+def first_failed(checks: Iterable[CandidateCheck]) -> CandidateCheck | None:
+    """Return the check that decides, or None where all passed."""
+    return next((check for check in checks if not check.passed), None)
 
 
 def drift(episode: Episode, name: str) -> str:
