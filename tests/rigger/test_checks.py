@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from envharness.core.errors import ZygoteError
 from envharness.core.policy import PolicySpec
 from envharness.core.spec import MAX_DEPTH, StackSpec
 from envharness.core.trace import Episode
+from envharness.core.types import Action
 from envharness.rigger.checks import check_dry_run, patiently
 from envharness.rigger.config import RigConfig
 from envharness.rigger.designers.base import Evidence
@@ -44,9 +46,12 @@ class Proposer:
         return self._candidates[len(evidence.rounds)] if len(evidence.rounds) < len(self._candidates) else None
 
 
-def rigged(settings: RigConfig, *candidates: Candidate) -> tuple[TaskResult, list[Batch]]:
+def rigged(
+    settings: RigConfig, *candidates: Candidate, stored_wins: tuple[tuple[Action, ...], ...] = ()
+) -> tuple[TaskResult, list[Batch]]:
     """Run one task's plan to its end, without a store."""
     view = view_task("hall-0", base_stacks(settings, ["hall-0"])["hall-0"])
+    view = replace(view, stored_wins=stored_wins)
     planner = TaskPlanner(
         view=view,
         config=settings,

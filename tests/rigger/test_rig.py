@@ -132,7 +132,8 @@ def test_a_run_killed_after_each_episode_goes_on_to_the_same_content(tmp_path: P
         second = Wrapped()
         _, resumed = run(folder, settings, second)
         assert resumed == content
-        assert len(second.played) == total - kill_at
+        # Whether resets are faithful is asked with two episodes at once, and kept once it is answered.
+        assert len(second.played) == total - (kill_at if kill_at >= 2 else 0)
 
 
 def test_a_finished_run_started_again_plays_nothing(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ def rig(
     run_dir: Annotated[str | None, typer.Option(help="Run folder; overrides the file.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of all random streams.")] = None,
     designer: Annotated[str | None, typer.Option(help="Designer id.")] = None,
+    witnesses: Annotated[str | None, typer.Option(help="Run folder whose wins are tried through candidates.")] = None,
     remeasure: Annotated[int | None, typer.Option(help="Fresh rollouts a task, before and after.")] = None,
     backend: Annotated[str | None, typer.Option(help="inline, pool or ray.")] = None,
     ray_address: Annotated[
@@ -43,6 +44,7 @@ def rig(
         "run_dir": run_dir,
         "seed": seed,
         "designer.id": designer,
+        "witnesses": witnesses,
         "remeasure": remeasure,
         "engine.backend": backend,
         "engine.ray_address": ray_address,

@@ -17,6 +17,7 @@ from envharness.rigger.config import RigConfig
 from envharness.rigger.loop import rig
 from envharness.rigger.records import RigSummary
 from envharness.rigger.stacks import stacks_digest
+from envharness.rigger.witnesses import witnesses_digest
 from envharness.rollouts.engine import RETRIES, Backend, make_engine
 from envharness.rollouts.interrupts import GRACE_SECONDS, orderly_stop
 from envharness.rollouts.ledger import Budget, describe_usage, read_ledger
@@ -80,6 +81,8 @@ def carry_out(
     if content.stack_path is not None:
         # What the run builds on is what stands in the files, wherever they are.
         recorded["stacks"] = f"sha256:{stacks_digest(content.stack_path)}"
+    if content.witness_path is not None:
+        recorded["witnesses"] = f"sha256:{witnesses_digest(content.witness_path)}"
     started = time.monotonic()
     with (
         orderly_stop(grace_seconds, say) as stop,

@@ -10,7 +10,7 @@ from envharness.core.errors import HookFault, SpecError, ZygoteError
 from envharness.core.trace import Episode, TraceStep
 from envharness.core.types import Action, Blocked, EnvResponse, JsonDict
 from envharness.rigger.records import Candidate, CandidateCheck
-from envharness.rigger.validity import AGREES, first_failed, where_it_failed
+from envharness.rigger.validity import AGREES, first_failed, name_of_win, where_it_failed
 from envharness.sandbox import HookSession, check_source, open_session
 
 Result = TypeVar("Result")
@@ -152,11 +152,11 @@ def check_solvable(tried: Sequence[Episode]) -> CandidateCheck:
     won = next((episode for episode in tried if episode.success), None)
     if won is not None:
         return CandidateCheck(
-            id="reference_solves", passed=True, detail=f"known win {won.index} in {len(won.steps)} turns"
+            id="reference_solves", passed=True, detail=f"{name_of_win(won)} in {len(won.steps)} turns"
         )
     if lost := next((e for e in tried if not e.valid and e.outcome.reason != "component_fault"), None):
         return _invalid(lost, MACHINERY)
-    reasons = "; ".join(f"known win {episode.index}: {where_it_failed(episode)}" for episode in tried)
+    reasons = "; ".join(f"{name_of_win(episode)}: {where_it_failed(episode)}" for episode in tried)
     return CandidateCheck(id="reference_solves", passed=False, detail=reasons)
 
 

@@ -57,6 +57,8 @@ class RigConfig(BaseModel):
     designer: DesignerConfig = DesignerConfig()
     stacks: str | None = None
     """File or folder of stacks accepted earlier, one a task, to build on. None starts from the bare tasks."""
+    witnesses: str | None = None
+    """Folder of another run, such as a stronger policy's, whose wins on the same stacks count as known wins here."""
     null: bool = True
     """Whether the identity designer runs on the same tasks, as the null that every share is read against."""
     rollouts: int = Field(default=5, ge=1, le=10_000)
@@ -75,6 +77,8 @@ class RigConfig(BaseModel):
     """Whether a task that is in the band already is worked on; otherwise it is left as it is."""
     insist_irreversible: bool = False
     """Whether to go on although the bridge says that a reset cannot undo an episode."""
+    insist_unfaithful: bool = False
+    """Whether to go on although resets with one seed do not lead to one start; nothing is asked then."""
     scaffold_from_reference: bool = False
     """Whether hints and prefixes may come from the benchmark's reference solution where the policy has no win."""
 
@@ -133,3 +137,8 @@ class RigConfig(BaseModel):
     def stack_path(self) -> Path | None:
         """Where earlier stacks are, or None."""
         return Path(self.stacks) if self.stacks else None
+
+    @property
+    def witness_path(self) -> Path | None:
+        """Where another run's wins are, or None."""
+        return Path(self.witnesses) if self.witnesses else None

@@ -14,10 +14,7 @@ from envharness.rigger.checks import check_compiles, check_dry_run, check_probes
 from envharness.rigger.observe import policy_wins
 from envharness.rigger.records import NULL_DESIGNER, Candidate, CandidateCheck
 from envharness.rigger.requests import Work, play
-from envharness.rigger.validity import check_agreement, check_one_start
-
-MAX_WITNESSES = 4
-"""Known wins tried through a candidate before it counts as unsolvable."""
+from envharness.rigger.validity import MAX_WITNESSES, check_agreement, check_one_start, name_of_win
 
 Checks = Work[list[CandidateCheck]]
 
@@ -55,7 +52,7 @@ class FreeChecks:
         tried = yield from self._known_wins(candidate, stack, number)
         checks += check_one_start([stop, idle, *tried])
         played = [("stopping at once", stop), ("calling nothing that exists", idle)]
-        played += [(f"known win {episode.index}", episode) for episode in tried]
+        played += [(name_of_win(episode), episode) for episode in tried]
         checks += check_agreement(played, "probe")
         if tried and not verdict_of(checks):
             checks.append(check_solvable(tried))
@@ -68,7 +65,21 @@ class FreeChecks:
         for index, actions in enumerate(known[:MAX_WITNESSES]):
             tried += yield from play(self.batches.known_win(number, stack, actions, index))
             if tried[-1].success:
-                break
+                return tried
+        return tried + (yield from self._stored_wins(candidate, stack, number))
+
+    def _stored_wins(self, candidate: Candidate, stack: StackSpec, number: int) -> Work[list[Episode]]:
+        """Play another run's wins through the candidate until one verifies: those that win here without it."""
+        tried: list[Episode] = []
+        for index, win in enumerate(self.batches.view.stored_wins):
+            [plain] = yield from play(self.batches.stored_win(win, index))
+            if not plain.success:
+                continue
+            for actions in witnesses(candidate, win, ()):
+                place = MAX_WITNESSES + len(tried)
+                tried += yield from play(self.batches.known_win(number, stack, actions, place))
+                if tried[-1].success:
+                    return tried
         return tried
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 from envharness.core.labels import labelled, run_id
 from envharness.core.policy import PolicySpec
@@ -18,9 +19,11 @@ from envharness.rigger.objectives import SuccessBand
 from envharness.rigger.observe import TaskView, require_reversible, view_task
 from envharness.rigger.plan import TaskPlan, TaskPlanner
 from envharness.rigger.records import NULL_DESIGNER, RigSummary, TaskResult
+from envharness.rigger.resets import require_faithful_resets
 from envharness.rigger.results import DESIGNER_MODEL, decided_tasks, load_results, put_result, put_summary
 from envharness.rigger.stacks import base_stacks, export_stacks
 from envharness.rigger.summary import summarise
+from envharness.rigger.witnesses import stored_wins
 from envharness.rollouts.engine import Engine
 from envharness.rollouts.interrupts import StopRequest
 from envharness.rollouts.ledger import Budget, put_ledger
@@ -48,9 +51,9 @@ def rig(
     it. `budget` limits what model calls may use, over all starts of the run; it may be raised from one to the next.
     Once `stop` is asked for, what is in flight is finished and kept, and the signal that asked is raised.
     `make_client` turns a designer's model configuration into the client that is asked. Raises ConfigError for
-    tasks, stacks or an irreversible environment that cannot be used, what the construction of designer, policy or
-    environment raises, ProviderRefusedError or BudgetExhaustedError where a model's endpoint ends the run, and
-    PolicyError where nobody answers the policy at all.
+    tasks, stacks or an environment that cannot be used (one that is irreversible, or whose resets do not lead to one
+    start), what the construction of designer, policy or environment raises, ProviderRefusedError or
+    BudgetExhaustedError where a model's endpoint ends the run, and PolicyError where nobody answers the policy at all.
     """
     started = time.monotonic()
     config.check_policy()
@@ -62,6 +65,10 @@ def rig(
     # What is decided needs no plan, and so no environment either.
     views = [view_task(task, stacks[task]) for task in tasks if any((d.id, task) not in decided for d in designers)]
     require_reversible(views, insist=config.insist_irreversible)
+    if config.witness_path is not None and views:
+        wins = stored_wins(config.witness_path, stacks)
+        views = [replace(view, stored_wins=wins[view.task]) for view in views]
+    require_faithful_resets(views, config, store, engine)
     progress = progress or SilentProgress()
     progress.begin("tasks", len(tasks) * len(designers))
     progress.advance(len(decided))

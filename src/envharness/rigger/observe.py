@@ -23,6 +23,10 @@ class TaskView:
     reversible: bool
     reference: tuple[Action, ...] | None
     """Actions that win from reset, or None where the bridge has none."""
+    stored_wins: tuple[tuple[Action, ...], ...] = ()
+    """Wins of another run on this stack, perhaps under another seed; they are tried before they are believed."""
+    volatile: tuple[str, ...] = ()
+    """Keys of the state that may differ between identical runs."""
 
 
 def view_task(task: str, base_stack: StackSpec) -> TaskView:
@@ -36,6 +40,7 @@ def view_task(task: str, base_stack: StackSpec) -> TaskView:
             state_schema=env.env_state_schema(),
             reversible=env.capabilities.reversible,
             reference=None if reference is None else tuple(reference),
+            volatile=env.capabilities.volatile_state_keys,
         )
 
 

@@ -15,6 +15,8 @@ AGREES = "verdict_agrees"
 """The id of the check that the verdicts are what the last states say."""
 ONE_START = "one_start"
 """The id of the check that a Stage leads to one and the same state each time."""
+MAX_WITNESSES = 4
+"""Known wins tried through a candidate before stored ones are, or it counts as unsolvable."""
 _SHOWN = 300
 """Characters of a state or a reason that evidence quotes."""
 
@@ -86,6 +88,12 @@ def drift(episode: Episode, name: str) -> str:
     )
     state = "" if goal.state is None else f" {_cut(canonical_json(goal.state))}"
     return f"{name} of {counted(len(episode.steps), 'turn')}: {said}{state}"
+
+
+def name_of_win(episode: Episode) -> str:
+    """Return what evidence calls the episode of a known win: stored wins of another run are numbered behind."""
+    stored = episode.index - MAX_WITNESSES
+    return f"known win {episode.index}" if stored < 0 else f"another run's win {stored}"
 
 
 def where_it_failed(episode: Episode) -> str:

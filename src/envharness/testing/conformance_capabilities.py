@@ -12,7 +12,8 @@ import warnings
 from collections.abc import Callable
 
 from envharness.core.errors import LifecycleError, NotResumableError
-from envharness.testing.conformance_subject import Glimpse, NotApplicable, Subject, fail, require_equal
+from envharness.core.glimpse import Glimpse
+from envharness.testing.conformance_subject import NotApplicable, Subject, fail, require_equal
 
 FORK_SECONDS = 60.0
 """How long a forked child may take for its half of an episode."""

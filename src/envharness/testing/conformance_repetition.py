@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from envharness.core.env import ActionableEnv
-from envharness.testing.conformance_subject import Glimpse, NotApplicable, Subject, fail, require_equal
+from envharness.core.glimpse import Glimpse
+from envharness.testing.conformance_subject import NotApplicable, Subject, fail, require_equal
 
 SEEDS_TRIED = 4
 """So many seeds must not all start alike; two may, where there are few starts."""

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NoReturn
 
 import orjson
-from pydantic import JsonValue, ValidationError
+from pydantic import ValidationError
 
 from envharness.core.env import ActionableEnv
 from envharness.core.errors import SpecError
+from envharness.core.glimpse import Glimpse, difference
 from envharness.core.messages import one_line
 from envharness.core.seeding import stream
 from envharness.core.spec import EnvironmentNode, StackNode, StackSpec
-from envharness.core.types import Action, Capabilities, EnvResponse, JsonDict, Observation
+from envharness.core.types import Action, Capabilities, EnvResponse, JsonDict
 from envharness.policies.random import random_action
 
 
@@ -26,17 +26,6 @@ class Violation(Exception):
 
 class NotApplicable(Exception):
     """The environment's declared capabilities do not make the promise; the text says which."""
-
-
-@dataclass(frozen=True)
-class Glimpse:
-    """What can be compared of one moment: the state without volatile keys, and what was returned."""
-
-    state: JsonDict
-    observation: Observation | None
-    """None where it may differ, because the environment declares volatile keys."""
-    outcome: tuple[float, bool, bool] | None = None
-    """Reward, terminated, truncated; None at a reset."""
 
 
 class Subject:
@@ -104,7 +93,7 @@ class Subject:
     def start(self, env: ActionableEnv, seed: int | None = None) -> Glimpse:
         """Reset with the subject's seed, or with `seed`."""
         response = env.reset(self.seed if seed is None else seed)
-        return Glimpse(self.state(env), self._comparable(response.observation))
+        return Glimpse.of(env.get_env_state(), response.observation, volatile=self.capabilities.volatile_state_keys)
 
     def play(self, env: ActionableEnv, actions: Iterable[Action]) -> list[Glimpse]:
         """Step through `actions`."""
@@ -119,7 +108,8 @@ class Subject:
     def glimpse(self, env: ActionableEnv, response: EnvResponse) -> Glimpse:
         """Return what can be compared after a step."""
         outcome = (response.reward, response.terminated, response.truncated)
-        return Glimpse(self.state(env), self._comparable(response.observation), outcome)
+        volatile = self.capabilities.volatile_state_keys
+        return Glimpse.of(env.get_env_state(), response.observation, outcome, volatile=volatile)
 
     def ended(self, env: ActionableEnv) -> None:
         """Bring a fresh copy to the end of an episode. Raises Violation where it cannot."""
@@ -136,9 +126,6 @@ class Subject:
             f"no end was reached in {len(self.actions)} steps; give the bridge a reference solution or the reset "
             "option max_steps (capability step_limit_option), or check with a larger max_steps"
         )
-
-    def _comparable(self, observation: Observation) -> Observation | None:
-        return None if self.capabilities.volatile_state_keys else observation
 
 
 def saved(env: ActionableEnv) -> Callable[[], ActionableEnv]:
@@ -176,25 +163,8 @@ def _through_json(state: JsonDict) -> JsonDict:
 def require_equal(expected: Sequence[Glimpse], found: Sequence[Glimpse], what: str) -> None:
     """Raise Violation naming the first moment at which two plays differ."""
     for index, (one, other) in enumerate(zip(expected, found, strict=True)):
-        if one != other:
-            raise Violation(f"{what}, but at moment {index} {_difference(one, other)}")
-
-
-def _difference(one: Glimpse, other: Glimpse) -> str:
-    for key in sorted(one.state.keys() | other.state.keys()):
-        if one.state.get(key) != other.state.get(key):
-            return f"the state's {key!r} was {_brief(one.state.get(key))} and then {_brief(other.state.get(key))}"
-    if one.outcome != other.outcome:
-        return f"(reward, terminated, truncated) was {one.outcome} and then {other.outcome}"
-    texts = [None if glimpse.observation is None else glimpse.observation.text for glimpse in (one, other)]
-    if texts[0] != texts[1]:
-        return f"the observation was {_brief(texts[0])} and then {_brief(texts[1])}"
-    return "the observation's data differed"
-
-
-def _brief(value: JsonValue) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."  # noqa: PLR2004  a line of a report
+        if how := difference(one, other):
+            raise Violation(f"{what}, but at moment {index} {how}")
 
 
 def fail(message: str) -> NoReturn:

@@ -1,0 +1,164 @@
+"""Reset fidelity: whether the start that all rollouts of a task rest on is one and the same. Costs no rollout.
+
+Two short episodes are played in environments of their own; before each, a component resets, plays, and resets again.
+So both a start that is drawn anew and an episode that leaves its mark on the next one come to light.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import zip_longest
+from typing import ClassVar, Self
+
+from pydantic import TypeAdapter
+
+from envharness.core.env import ActionableEnv
+from envharness.core.errors import ConfigError, SpecError
+from envharness.core.glimpse import Glimpse, difference
+from envharness.core.harness import EnvHarness
+from envharness.core.messages import counted
+from envharness.core.policy import PolicySpec
+from envharness.core.seeding import stream
+from envharness.core.trace import ComponentEvent, Episode
+from envharness.core.types import Action, JsonDict, Observation, ResetResponse
+from envharness.policies.random import random_action
+from envharness.rigger.config import RigConfig
+from envharness.rigger.observe import TaskView
+from envharness.rigger.probes import probe
+from envharness.rigger.seeds import TaskSeeds
+from envharness.rollouts.engine import Engine
+from envharness.rollouts.job import RolloutJob
+from envharness.store.database import LIVE, RunStore
+
+TURNS = 12
+"""So many actions of the reference solution (or random ones) are played between two resets, and after them."""
+RESETS = f"{LIVE}resets"
+"""The kind of record that says that a run's environment was found faithful, so that this is asked once a run."""
+
+_Actions = TypeAdapter(list[Action])
+
+
+class SecondReset(EnvHarness):
+    """Resets, plays `actions` (none: random ones), resets again, and reports where the two starts differ."""
+
+    tag: ClassVar[str] = f"{__name__}:SecondReset"
+
+    def __init__(self, inner: ActionableEnv, actions: Sequence[Action] = ()) -> None:
+        super().__init__(inner)
+        self.actions = tuple(actions)
+
+    def reset(self, seed: int | None = None, options: JsonDict | None = None) -> ResetResponse:
+        """Return what the second reset returns."""
+        first = self.inner.reset(seed, options).observation
+        before = self._glimpse(first)
+        self._play(first, seed)
+        again = self.inner.reset(seed, options)
+        if how := difference(before, self._glimpse(again.observation)):
+            self.sink.event(ComponentEvent(component=self.label, kind="violation", hook="reset", detail=how))
+        return again
+
+    def save_state(self) -> JsonDict:
+        """Return the actions."""
+        return {"actions": [action.model_dump(mode="json") for action in self.actions]}
+
+    @classmethod
+    def from_state(cls, state: JsonDict, inner: ActionableEnv | None = None, **options: object) -> Self:
+        """Make one around `inner` from `{"actions": [...]}`."""
+        if inner is None or options:
+            raise SpecError("a second reset wraps one environment and takes no options")
+        return cls(inner, _Actions.validate_python(state.get("actions", [])))
+
+    def _play(self, shown: Observation, seed: int | None) -> None:
+        rng = stream(seed or 0, "second reset")
+        for turn in range(TURNS):
+            if self.actions and turn >= len(self.actions):
+                return
+            planned = self.actions[turn] if self.actions else random_action(self.inner.tool_schemas(), shown, rng)
+            response = self.inner.step(planned)
+            if response.terminated or response.truncated:
+                return
+            shown = response.observation
+
+    def _glimpse(self, shown: Observation) -> Glimpse:
+        volatile = self.inner.capabilities.volatile_state_keys
+        return Glimpse.of(self.inner.get_env_state(), shown, volatile=volatile)
+
+
+def require_faithful_resets(views: Sequence[TaskView], config: RigConfig, store: RunStore, engine: Engine) -> None:
+    """Refuse an environment whose resets do not lead to one start, by the first of `views`; asked once a run.
+
+    Nothing is asked of an environment that says of itself that it is not reversible. Where the episodes fail on the
+    machinery's or a component's side nothing is known: the baseline will say what is wrong. Raises ConfigError.
+    """
+    if not views or config.insist_unfaithful or not views[0].reversible:
+        return
+    view = views[0]
+    if store.get_record(RESETS, config.environment.id) is not None:
+        return
+    try:
+        jobs = fidelity_jobs(view, config)
+    except SpecError:  # a stack that is as high as stacks may be; it takes no candidate either
+        return
+    one, other = _played(engine, jobs)
+    if not (one.valid and other.valid):
+        return
+    if how := unfaithful(one, other, view.volatile):
+        raise ConfigError(
+            f"task {view.task!r}: {how}; so no two rollouts would be about the same world. Mend the bridge's reset "
+            f"(`envharness check` tells more), declare what may differ under volatile_state_keys, or set "
+            "insist_unfaithful: true"
+        )
+    store.put_record(RESETS, config.environment.id, {"task": view.task, "turns": len(one.steps)})
+
+
+def fidelity_jobs(view: TaskView, config: RigConfig) -> tuple[RolloutJob, RolloutJob]:
+    """Return two equal short episodes, each behind a second reset. Raises SpecError where the stack is too high."""
+    actions = (view.reference or ())[:TURNS]
+    plan = [action.model_dump(mode="json") for action in actions]
+    job = RolloutJob(
+        task=view.task,
+        stack=view.base_stack.wrap(SecondReset.tag, actions=plan),
+        policy=probe(actions) if actions else PolicySpec(id="random"),
+        env_seed=TaskSeeds(config.seed, view.task, "").env,
+        policy_seed=0,
+        limits=config.limits.model_copy(update={"max_steps": min(TURNS, config.limits.max_steps)}),
+    )
+    return job, job.model_copy(update={"index": 1})
+
+
+def unfaithful(one: Episode, other: Episode, volatile: Collection[str]) -> str:
+    """Say how two episodes of the same seed and actions differ, or the starts within one; empty where all is alike."""
+    for episode in (one, other):
+        events = [] if episode.start is None else episode.start.events
+        marks = [event for event in events if event.hook == "reset" and event.kind == "violation"]
+        if marks:
+            return f"a second reset with the same seed does not give the start of the first: {marks[0].detail}"
+    for turns, (here, there) in enumerate(zip_longest(_glimpses(one, volatile), _glimpses(other, volatile))):
+        if here is None or there is None:
+            return (
+                f"two plays of the same actions do not last equally long: one ends after {counted(turns - 1, 'turn')}"
+            )
+        if how := difference(here, there):
+            when = f"differ after {counted(turns, 'turn')} of the same actions" if turns else "start differently"
+            return f"two environments with the same seed {when}: {how}"
+    return ""
+
+
+def _glimpses(episode: Episode, volatile: Collection[str]) -> list[Glimpse]:
+    start = episode.start
+    first = [] if start is None else [Glimpse.of(start.state or {}, start.shown, volatile=volatile)]
+    return first + [
+        Glimpse.of(step.state or {}, step.shown, (step.reward, step.terminated, step.truncated), volatile=volatile)
+        for step in episode.steps
+    ]
+
+
+def _played(engine: Engine, jobs: Sequence[RolloutJob]) -> list[Episode]:
+    """Play the jobs and wait for them; they come back in their own order."""
+    found: dict[str, Episode] = {}
+    for job in jobs:
+        engine.submit(job)
+    while len(found) < len(jobs):
+        if (finished := engine.next_result(1.0)) is not None:
+            found[finished[0].key] = finished[1]
+    return [found[job.key] for job in jobs]
