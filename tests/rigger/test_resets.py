@@ -14,7 +14,7 @@ from envharness.core.types import Action, Capabilities, EnvResponse, JsonDict, R
 from envharness.rigger.config import EnvironmentConfig, RigConfig
 from envharness.rigger.loop import rig
 from envharness.rigger.observe import view_task
-from envharness.rigger.resets import RESETS, fidelity_jobs, require_faithful_resets, unfaithful
+from envharness.rigger.resets import PHASE, fidelity_jobs, require_faithful_resets, unfaithful
 from envharness.rigger.stacks import base_stacks
 from envharness.rollouts.engine import make_engine
 from envharness.store.database import RunStore
@@ -88,12 +88,16 @@ def settings(world: type[Halls], **fields: Any) -> RigConfig:
     return config(environment=EnvironmentConfig(id=f"rigger.test_resets:{world.__name__}"), **fields)
 
 
-def asked(folder: Path, chosen: RigConfig) -> JsonDict | None:
-    views = [view_task(task, stack) for task, stack in base_stacks(chosen, ["hall-0"]).items()]
+def asked(folder: Path, chosen: RigConfig) -> list[Episode]:
+    """The episodes that are kept of the question."""
+    view = view_task("hall-0", base_stacks(chosen, ["hall-0"])["hall-0"])
     with RunStore.open(folder, config={}, command="rig") as store, make_engine() as engine:
-        require_faithful_resets(views, chosen, store, engine)
-        assert store.phase_counts() == []
-        return store.get_record(RESETS, chosen.environment.id)
+        try:
+            require_faithful_resets(view, chosen, store, engine)
+        finally:
+            kept = [episode for _, _, episode in store.episodes(phase=PHASE)]
+            assert len(kept) == sum(count.episodes for count in store.phase_counts())
+        return kept
 
 
 @pytest.mark.parametrize(
@@ -129,28 +133,29 @@ def test_a_run_is_refused_before_a_rollout_and_binds_its_folder_to_nothing(tmp_p
 def test_a_faithful_one_is_asked_once_a_run(
     world: type[Halls], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert asked(tmp_path, settings(world)) == {"task": "hall-0", "turns": 5}
+    first = asked(tmp_path, settings(world))
+    assert [(episode.index, episode.success, len(episode.steps)) for episode in first] == [(0, True, 5), (1, True, 5)]
     monkeypatch.setattr("envharness.rigger.resets._played", None)
-    assert asked(tmp_path, settings(world)) is not None
+    assert asked(tmp_path, settings(world)) == first
 
 
 @pytest.mark.parametrize(
     ("world", "fields"), [(DrawnAnew, {"insist_unfaithful": True}), (Honest, {"insist_irreversible": True})]
 )
 def test_who_insists_is_not_asked(world: type[Halls], fields: dict[str, Any], tmp_path: Path) -> None:
-    assert asked(tmp_path, settings(world, **fields)) is None
+    assert asked(tmp_path, settings(world, **fields)) == []
 
 
 def test_episodes_that_fail_leave_the_question_open(tmp_path: Path) -> None:
     broken = EnvironmentConfig(id="rigger.halls:Halls", options={"fails": True})
-    assert asked(tmp_path, config(environment=broken)) is None
+    assert [episode.outcome.reason for episode in asked(tmp_path, config(environment=broken))] == [
+        "environment_error"
+    ] * 2
 
 
 def test_without_a_reference_random_actions_are_played(tmp_path: Path) -> None:
     unknown = EnvironmentConfig(id="rigger.halls:Halls", options={"reference": False})
-    found = asked(tmp_path, config(environment=unknown))
-    assert found is not None
-    assert found["turns"] == 12
+    assert [len(episode.steps) for episode in asked(tmp_path, config(environment=unknown))] == [12, 12]
 
 
 def test_plays_of_another_length_differ() -> None:

@@ -14,6 +14,7 @@ from envharness.rigger.calls import ModelCalls
 from envharness.rigger.plan import TaskPlan
 from envharness.rigger.records import TaskResult
 from envharness.rigger.requests import Answered, Batch, Call, Reply
+from envharness.rigger.resets import PHASE
 from envharness.rigger.results import put_budget
 from envharness.rollouts.blame import refused_by_provider
 from envharness.rollouts.engine import Engine
@@ -98,7 +99,8 @@ class Driver:
         """
         self.ledger = read_ledger(self.store)
         put_budget(self.store, self.budget)
-        self._silence.over = self.store.has_valid()
+        # The policy takes no part in the episodes about resets, so they say nothing about who answers it.
+        self._silence.over = self.store.has_valid(besides=PHASE)
         try:
             yield from self._run(plans)
         except (ProviderRefusedError, PolicyError, KeyboardInterrupt, Terminated):

@@ -21,37 +21,36 @@ from envharness.rigger.second_reset import TURNS, SecondReset
 from envharness.rigger.seeds import TaskSeeds
 from envharness.rollouts.engine import Engine
 from envharness.rollouts.job import RolloutJob
-from envharness.store.database import LIVE, RunStore
+from envharness.store.database import RunStore
 
-RESETS = f"{LIVE}resets"
-"""The kind of record that says that a run's environment was found faithful, so that this is asked once a run."""
+PHASE = "rig/resets"
+"""Where the store files the two episodes."""
 
 
-def require_faithful_resets(views: Sequence[TaskView], config: RigConfig, store: RunStore, engine: Engine) -> None:
-    """Refuse an environment whose resets do not lead to one start, by the first of `views`; asked once a run.
+def require_faithful_resets(view: TaskView, config: RigConfig, store: RunStore, engine: Engine) -> None:
+    """Refuse an environment whose resets do not lead to one start, by the run's first task. Raises ConfigError.
 
     Nothing is asked of an environment that says of itself that it is not reversible. Where the episodes fail on the
-    machinery's or a component's side nothing is known: the baseline will say what is wrong. Raises ConfigError.
+    machinery's or a component's side nothing is known: the baseline will say what is wrong. Both are kept, together,
+    where the run goes on: one that is refused binds its folder to nothing, and asks again once the bridge is mended.
     """
-    if not views or config.insist_unfaithful or not views[0].reversible:
-        return
-    view = views[0]
-    if store.get_record(RESETS, config.environment.id) is not None:
+    if config.insist_unfaithful or not view.reversible:
         return
     try:
         jobs = fidelity_jobs(view, config)
     except SpecError:  # a stack that is as high as stacks may be; it takes no candidate either
         return
-    one, other = _played(engine, jobs)
-    if not (one.valid and other.valid):
+    if all(store.get_episode(job.key) is not None for job in jobs):
         return
-    if how := unfaithful(one, other, view.volatile):
+    one, other = _played(engine, jobs)
+    if one.valid and other.valid and (how := unfaithful(one, other, view.volatile)):
         raise ConfigError(
             f"task {view.task!r}: {how}; so no two rollouts would be about the same world. Mend the bridge's reset "
             f"(`envharness check` tells more), declare what may differ under volatile_state_keys, or set "
             "insist_unfaithful: true"
         )
-    store.put_record(RESETS, config.environment.id, {"task": view.task, "turns": len(one.steps)})
+    for job, episode in zip(jobs, (one, other), strict=True):
+        store.put_episode(job.key, PHASE, episode, job.model_dump(mode="json"))
 
 
 def fidelity_jobs(view: TaskView, config: RigConfig) -> tuple[RolloutJob, RolloutJob]:

@@ -214,10 +214,12 @@ class RunStore:
             ).fetchall()
         return [PhaseCount(*row) for row in rows]
 
-    def has_valid(self) -> bool:
-        """Whether any episode is valid; looks no further than the first one."""
+    def has_valid(self, *, besides: str = "") -> bool:
+        """Whether any episode is valid, one of the phase `besides` left out; looks no further than the first one."""
         with store_errors(self._path):
-            found = self._connection.execute("SELECT EXISTS (SELECT 1 FROM episodes WHERE outcome <> 'invalid')")
+            found = self._connection.execute(
+                "SELECT EXISTS (SELECT 1 FROM episodes WHERE outcome <> 'invalid' AND phase <> ?)", (besides,)
+            )
             return bool(found.fetchone()[0])
 
     def newest_invalid(self) -> Episode | None:
