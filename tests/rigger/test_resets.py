@@ -175,3 +175,10 @@ def test_the_reference_is_played_to_the_end_and_begun_again() -> None:
     assert episode.start is not None
     assert [exchange.action for exchange in episode.start.replayed] == [*[go("walk on")] * 4, go("rest")]
     assert isinstance(episode.steps[0].action, Action)
+
+
+def test_the_question_says_nothing_about_whether_anybody_answers_the_policy(tmp_path: Path) -> None:
+    asked(tmp_path, settings(Halls))
+    with RunStore.read(tmp_path) as store:
+        assert store.has_valid()
+        assert not store.has_valid(besides=PHASE)

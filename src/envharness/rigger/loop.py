@@ -61,13 +61,7 @@ def rig(
     designers = _designers(config, store, budget)
     tasks = _tasks(config)
     decided = {(designer.id, task) for designer in designers for task in tasks} & decided_tasks(store)
-    stacks = base_stacks(config, tasks)
-    # What is decided needs no plan, and so no environment either.
-    views = [view_task(task, stacks[task]) for task in tasks if any((d.id, task) not in decided for d in designers)]
-    require_reversible(views, insist=config.insist_irreversible)
-    if config.witness_path is not None and views:
-        wins = stored_wins(config.witness_path, stacks)
-        views = [replace(view, stored_wins=wins[view.task]) for view in views]
+    views = _views(config, tasks, {task for task in tasks if any((d.id, task) not in decided for d in designers)})
     if views and views[0].task == tasks[0]:
         # Where the first task is decided, this was asked before it was.
         require_faithful_resets(views[0], config, store, engine)
@@ -113,6 +107,17 @@ def _tasks(config: RigConfig) -> list[str]:
     """Choose the tasks. The first stack built lists them."""
     with StackSpec.environment(config.environment.id, **config.environment.options).build() as env:
         return config.choose_tasks(env.list_tasks())
+
+
+def _views(config: RigConfig, tasks: list[str], undecided: set[str]) -> list[TaskView]:
+    """Look at the tasks that are not decided. What is decided needs no plan, and so no environment either."""
+    stacks = base_stacks(config, tasks)
+    views = [view_task(task, stacks[task]) for task in tasks if task in undecided]
+    require_reversible(views, insist=config.insist_irreversible)
+    if config.witness_path is None or not views:
+        return views
+    wins = stored_wins(config.witness_path, stacks)
+    return [replace(view, stored_wins=wins[view.task]) for view in views]
 
 
 def _plans(
