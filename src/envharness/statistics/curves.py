@@ -6,6 +6,7 @@ named stream and lie on no lattice: an even grid of parameters leaves gaps, and 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from math import exp, log
 
@@ -82,18 +83,22 @@ def log_likelihoods(magnitude: float) -> tuple[Array, Array]:
     return _frozen(np.log(safe)), _frozen(np.log1p(-safe))
 
 
-@lru_cache(maxsize=32)
-def in_band(band: tuple[float, float], magnitudes: tuple[float, ...]) -> Array:
-    """Return 1.0 where a curve's rate lies in `band`, ends included: magnitudes x baselines x shapes."""
-    return _frozen(
-        np.stack([(rates(m) >= band[0] - 1e-12) & (rates(m) <= band[1] + 1e-12) for m in magnitudes]).astype(np.float64)
-    )
+@dataclass(frozen=True)
+class Spans:
+    """Where each curve's rate lies in a band, on rising magnitudes: a curve that never rises is there on one stretch.
+
+    Both are flat over baselines x shapes: the index of the first magnitude inside, and how many there are (0: none).
+    """
+
+    first: NDArray[np.intp]
+    length: NDArray[np.intp]
 
 
 @lru_cache(maxsize=32)
-def reaching(band: tuple[float, float], magnitudes: tuple[float, ...]) -> Array:
-    """Return 1.0 for the curves whose rate lies in `band` at any of `magnitudes`: baselines x shapes."""
-    return _frozen(in_band(band, magnitudes).max(axis=0))
+def spans(band: tuple[float, float], magnitudes: tuple[float, ...]) -> Spans:
+    """Return the stretch of the rising `magnitudes` on which each curve's rate lies in `band`, ends included."""
+    inside = np.stack([(rates(m) >= band[0] - 1e-12) & (rates(m) <= band[1] + 1e-12) for m in magnitudes])
+    return Spans(inside.argmax(axis=0).ravel(), inside.sum(axis=0).ravel())
 
 
 def _sigmoid(x: Array) -> Array:

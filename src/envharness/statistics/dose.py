@@ -78,15 +78,19 @@ class DoseBelief:
 
     def masses(self, type_: str, magnitudes: Sequence[float]) -> list[float]:
         """Return the probability that the success rate of `type_` lies in the band, at each of `magnitudes`."""
-        inside = curves.in_band(self._falling_band, tuple(magnitudes))
-        # Not by BLAS, whose threads cost more than they save on products this small, and add in an order of their own.
-        sums = np.einsum("mbs,bs->m", inside, self._weights(type_))
-        return [_probability(value) for value in sums]
+        rising = tuple(sorted(set(magnitudes)))
+        spans = curves.spans(self._falling_band, rising)
+        weights = self._weights(type_).ravel()
+        # Every curve adds its weight where its stretch begins and takes it back where that ends.
+        begins = np.bincount(spans.first, weights, minlength=len(rising) + 1)
+        ends = np.bincount(spans.first + spans.length, weights, minlength=len(rising) + 1)
+        found = dict(zip(rising, np.cumsum(begins - ends).tolist(), strict=False))
+        return [_probability(found[magnitude]) for magnitude in magnitudes]
 
     def reachable(self, type_: str, magnitudes: Sequence[float] = GRID) -> float:
         """Return the probability that the success rate of `type_` lies in the band at any of `magnitudes`."""
-        reaching = curves.reaching(self._falling_band, tuple(magnitudes))
-        return _probability(float((reaching * self._weights(type_)).sum()))
+        spans = curves.spans(self._falling_band, tuple(sorted(set(magnitudes))))
+        return _probability(float(self._weights(type_).ravel()[spans.length > 0].sum()))
 
     def rate(self, dose: Dose) -> RateEstimate:
         """Return what the success rate at `dose` is expected to be."""
