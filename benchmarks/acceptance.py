@@ -127,7 +127,7 @@ class DoseFinding:
 
     batch: int = 5
     cap: int = 300
-    highest: float = 0.98
+    highest: float = 0.99
     give_up: float = 0.02
     grid: Sequence[float] = GRID
 

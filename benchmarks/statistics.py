@@ -7,121 +7,19 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
-from math import sqrt
-from multiprocessing import get_context
+from dataclasses import asdict
 from statistics import mean
 
 from benchmarks import Figure, at_least, at_most
-from benchmarks.acceptance import (
-    DoseFinding,
-    MethodsRule,
-    Outcome,
-    PosteriorRule,
-    Visit,
-    decided,
-    identity_passes,
-    identity_passes_posterior,
-)
-from benchmarks.simulated_tasks import EXPECTED, HARDER, Population, SimulatedTask, simulated_tasks
+from benchmarks.acceptance import PosteriorRule, identity_passes, identity_passes_posterior
+from benchmarks.adaptation import waves
+from benchmarks.simulated_tasks import EXPECTED, HARDER
+from benchmarks.study import RULES, Row, Study, study
 
 TASKS = 1200
-WORKERS = 2
-CHUNK = 50
 IDENTITY_PLAYS = 1000
+WAVE = 60
 THRESHOLDS = (0.7, 0.8, 0.9, 0.95)
-_FINE = tuple(step / 100 for step in range(50, 98))
-_RULES: dict[str, MethodsRule | PosteriorRule] = {
-    "method, K = 5": MethodsRule(5),
-    "method, K = 20": MethodsRule(20),
-    "method, K = 30": MethodsRule(30),
-    "posterior per magnitude": PosteriorRule(0.8, 0.05),
-    "posterior, drop early": PosteriorRule(0.8, 0.15),
-}
-
-
-@dataclass(frozen=True)
-class Row:
-    """What a rule does to a population: shares are of all tasks, `true_share` of those accepted."""
-
-    rollouts: float
-    accepted: float
-    true_share: float
-    true_share_error: float
-    false_accepts: float
-    misses: float
-    """Tasks with a component in reach of which none was truly found."""
-    claimed: float
-    """The mean probability with which components were accepted; 0 for rules that know none."""
-
-    @property
-    def rollouts_per_true_accept(self) -> float:
-        """Rollouts of all tasks, the failed ones included, for each component truly in the band."""
-        true = self.accepted * self.true_share
-        return self.rollouts / true if true else float("inf")
-
-
-@dataclass(frozen=True)
-class Study:
-    """What was played on one population."""
-
-    tasks: list[SimulatedTask]
-    reachable: list[bool]
-    played: dict[str, list[Outcome]]
-    doses: dict[int, list[list[Visit]]]
-    """By size of batch."""
-
-    def row(self, name: str) -> Row:
-        """Summarise a rule without a belief."""
-        return self._row(self.played[name])
-
-    def dose(self, accept: float, *, batch: int = 5, give_up: float = 0.04) -> Row:
-        """Summarise dose finding under a threshold."""
-        return self._row([decided(visits, accept, give_up=give_up) for visits in self.doses[batch]])
-
-    def dose_for(self, rollouts: float) -> tuple[float, Row]:
-        """Return the strictest threshold that pays no more than `rollouts` a task, and what it does."""
-        rows = [(accept, self.dose(accept)) for accept in _FINE]
-        return max((pair for pair in rows if pair[1].rollouts <= rollouts), default=rows[0], key=lambda pair: pair[0])
-
-    def dose_as_true_as(self, true_share: float) -> tuple[float, Row]:
-        """Return the laxest threshold whose accepted components are in the band as often, and what it does."""
-        rows = [(accept, self.dose(accept)) for accept in _FINE]
-        return next((pair for pair in rows if pair[1].true_share >= true_share), rows[-1])
-
-    def _row(self, outcomes: Sequence[Outcome]) -> Row:
-        accepted = [outcome for outcome in outcomes if outcome.accepted]
-        share = mean(outcome.true for outcome in accepted) if accepted else 0.0
-        count = len(self.reachable)
-        missed = sum(reach and not seen.true for reach, seen in zip(self.reachable, outcomes, strict=True))
-        return Row(
-            rollouts=mean(outcome.rollouts for outcome in outcomes),
-            accepted=len(accepted) / count,
-            true_share=share,
-            true_share_error=sqrt(share * (1 - share) / max(len(accepted), 1)),
-            false_accepts=sum(not outcome.true for outcome in accepted) / count,
-            misses=missed / count,
-            claimed=mean(outcome.claimed for outcome in accepted) if accepted else 0.0,
-        )
-
-
-def study(
-    population: Population, tasks: int, *, batches: Sequence[int] = (5,), rules: Sequence[str] = tuple(_RULES)
-) -> Study:
-    """Play rules on `tasks` tasks of a population; the same content whatever the number of workers."""
-    simulated = simulated_tasks(population, tasks)
-    jobs = [(population, start, min(start + CHUNK, tasks)) for start in range(0, tasks, CHUNK)]
-    with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
-        played = {name: pool.map(_play, jobs, [_RULES[name]] * len(jobs)) for name in rules}
-        doses = {size: pool.map(_visits, jobs, [DoseFinding(batch=size)] * len(jobs)) for size in batches}
-        return Study(
-            simulated,
-            [task.reachable() for task in simulated],
-            {name: [outcome for chunk in chunks for outcome in chunk] for name, chunks in played.items()},
-            {size: [visits for chunk in chunks for visits in chunk] for size, chunks in doses.items()},
-        )
 
 
 def measure() -> dict[str, Figure]:
@@ -130,7 +28,7 @@ def measure() -> dict[str, Figure]:
 
 
 def main() -> None:
-    """Print the tables, and the figures in one JSON object as the last line."""
+    """Print the tables, and the figures as a JSON object on a line of their own."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.statistics", description=main.__doc__)
     parser.add_argument("--tasks", type=int, default=TASKS)
     tasks: int = parser.parse_args().tasks
@@ -142,21 +40,12 @@ def main() -> None:
     harder = study(HARDER, tasks // 2)
     print(f"\n{tasks // 2} harder tasks, {mean(harder.reachable):.2f} with a component in reach\n")
     _print_rows(_rows(harder))
-    print(
-        "\nA component that does nothing\n\n| true rate | method, five rounds | posterior, 0.9 / 0.15 |\n|---|---|---|"
-    )
-    for rate in (0.95, 0.9, 0.8, 0.7, 0.65):
-        passed = identity_passes_posterior(rate, PosteriorRule(0.9, 0.15), IDENTITY_PLAYS)
-        print(f"| {rate} | {identity_passes(rate):.2f} | {passed:.3f} |")
+    _print_waves(harder)
+    _print_identity()
     figures = _figures(expected, harder)
     print(f"\n{json.dumps({name: asdict(figure) for name, figure in figures.items()})}", flush=True)
     print(f"\nBatches and giving up, on {tasks // 3} tasks\n")
-    batches = study(EXPECTED, tasks // 3, batches=(5, 2, 10), rules=())
-    rows = {f"batches of {size}": batches.dose(0.9, batch=size) for size in (2, 5, 10)}
-    rows |= {
-        f"batches of 5, give up below {level}": batches.dose(0.9, give_up=level) for level in (0.02, 0.1, 0.3, 0.5)
-    }
-    _print_rows(rows)
+    _print_rows(_variants(study(EXPECTED, tasks // 3, batches=(5, 2, 10), rules=())))
 
 
 def _figures(expected: Study, harder: Study) -> dict[str, Figure]:
@@ -193,13 +82,20 @@ def _about(value: float, unit: str, published: float, error: float) -> Figure:
 
 
 def _rows(of: Study) -> dict[str, Row]:
-    rows = {name: of.row(name) for name in _RULES}
+    rows = {name: of.row(name) for name in RULES}
     return rows | {f"dose finding, tau = {accept}": of.dose(accept) for accept in THRESHOLDS}
+
+
+def _variants(of: Study) -> dict[str, Row]:
+    rows = {f"batches of {size}": of.dose(0.9, batch=size) for size in (2, 5, 10)}
+    for level in (0.02, 0.1, 0.3, 0.5):
+        rows[f"batches of 5, give up below {level}"] = of.dose(0.9, give_up=level)
+    return rows
 
 
 def _matched(of: Study) -> dict[str, Row]:
     rows: dict[str, Row] = {}
-    for name in _RULES:
+    for name in RULES:
         rule = of.row(name)
         by_rollouts = name.startswith("method")
         accept, row = of.dose_for(rule.rollouts) if by_rollouts else of.dose_as_true_as(rule.true_share)
@@ -228,14 +124,21 @@ def _print_rows(rows: dict[str, Row]) -> None:
         )
 
 
-def _play(job: tuple[Population, int, int], rule: MethodsRule | PosteriorRule) -> list[Outcome]:
-    population, start, end = job
-    return [rule.play(task) for task in simulated_tasks(population, end)[start:]]
+def _print_waves(of: Study) -> None:
+    print(f"\nThe same tasks in waves of {WAVE}, each audited with 100 fresh rollouts an accepted task\n")
+    columns = ("threshold", "rollouts a task", "accepted", "claimed so far", "audited so far", "true share")
+    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
+    for wave in waves(of.tasks, of.doses[5], WAVE):
+        shares = (wave.accepted, wave.claimed, wave.audited, wave.true_share)
+        print(f"| {wave.threshold:.3f} | {wave.rollouts:.0f} | {' | '.join(f'{share:.2f}' for share in shares)} |")
 
 
-def _visits(job: tuple[Population, int, int], rule: DoseFinding) -> list[list[Visit]]:
-    population, start, end = job
-    return [rule.visits(task) for task in simulated_tasks(population, end)[start:]]
+def _print_identity() -> None:
+    print("\nA component that does nothing\n")
+    print("| true rate | method, five rounds | posterior, 0.9 / 0.15 |\n|---|---|---|")
+    for rate in (0.95, 0.9, 0.8, 0.7, 0.65):
+        passed = identity_passes_posterior(rate, PosteriorRule(0.9, 0.15), IDENTITY_PLAYS)
+        print(f"| {rate} | {identity_passes(rate):.2f} | {passed:.3f} |")
 
 
 if __name__ == "__main__":
