@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +12,8 @@ from envharness.core.errors import ConfigError
 from envharness.core.types import JsonDict
 from envharness.rollouts.interrupts import MAX_GRACE_SECONDS
 
+RunArgument = Annotated[Path, typer.Argument(help="A run folder.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="End with one JSON object.")]
 GraceOption = Annotated[
     float,
     typer.Option(
