@@ -16,7 +16,7 @@ from envharness.core.policy import Decision, Policy, PolicySpec, Turn, answer_at
 from envharness.core.spec import StackSpec
 from envharness.core.trace import Episode, Outcome, StartRecord, TraceStep
 from envharness.core.types import EvaluationResult, Observation
-from envharness.core.usage import NO_USAGE, Usage
+from envharness.core.usage import NO_USAGE, Meter, Usage
 from envharness.rollouts.blame import EpisodeInvalid, describe, environment_cause, policy_cause
 from envharness.rollouts.decisions import as_decision
 from envharness.rollouts.environment_thread import CallingThread, EnvironmentHost, EnvironmentThread, Series
@@ -39,22 +39,36 @@ async def play(
     worker: str = "",
     unsafe_hooks: bool = False,
     snapshots: Snapshots | None = None,
+    meter: Meter | None = None,
 ) -> Episode:
     """Play a job. Whatever goes wrong in it becomes the episode's outcome; only cancellation is raised.
 
     The environment lives on `host` from construction to close; None is a thread of its own. After the episode,
-    `host.stuck` says whether a call still hangs there. `snapshots` are those of the worker; None is none.
+    `host.stuck` says whether a call still hangs there. `snapshots` are those of the worker; None is none. `meter` knows
+    at every moment what the policy has used.
     """
     if host is None:
         thread = EnvironmentThread()
         try:
             return await play(
-                job, host=thread, attempt=attempt, worker=worker, unsafe_hooks=unsafe_hooks, snapshots=snapshots
+                job,
+                host=thread,
+                attempt=attempt,
+                worker=worker,
+                unsafe_hooks=unsafe_hooks,
+                snapshots=snapshots,
+                meter=meter,
             )
         finally:
             thread.close()
     played = await play_to_json(
-        job, host=host, attempt=attempt, worker=worker, unsafe_hooks=unsafe_hooks, snapshots=snapshots
+        job,
+        host=host,
+        attempt=attempt,
+        worker=worker,
+        unsafe_hooks=unsafe_hooks,
+        snapshots=snapshots,
+        meter=meter,
     )
     # Read back, so that the episode is the same whichever process played it.
     return Episode.model_validate_json(played)
@@ -68,6 +82,7 @@ async def play_to_json(
     worker: str,
     unsafe_hooks: bool,
     snapshots: Snapshots | None = None,
+    meter: Meter | None = None,
     when_built: Callable[[ActionableEnv], None] | None = None,
 ) -> bytes:
     """Like `play`; returns the episode as JSON that reads back as one.
@@ -91,6 +106,7 @@ async def play_to_json(
         env_seed=job.env_seed,
         limits=job.limits,
         notes=notes,
+        meter=meter or Meter(),
     )
     episode = await performance.play(job.task, job.policy_seed)
     return _to_json(episode.model_copy(update={"index": job.index, "attempt": attempt, "worker": worker}))
@@ -142,7 +158,7 @@ class _Performance:
     policy: Policy | None = None
     start: StartRecord | None = None
     steps: list[TraceStep] = field(default_factory=list[TraceStep])
-    usage: Usage = field(default_factory=Usage)
+    meter: Meter = field(default_factory=Meter)
     notes: list[str] = field(default_factory=list[str])
     shown_bytes: int = 0
     """UTF-8 bytes of observation text shown so far; counted only where there is a limit."""
@@ -181,7 +197,7 @@ class _Performance:
             start=self.start,
             # A copy, because a call that hangs on the environment's thread is none of this episode any more.
             steps=list(self.steps),
-            usage=self.usage,
+            usage=self.meter.used,
             seconds=perf_counter() - began,
             notes=[*self.session.notes, *self.notes],
         )
@@ -247,7 +263,7 @@ class _Performance:
 
     def _charge(self, usage: Usage) -> None:
         if usage is not NO_USAGE:
-            self.usage += usage
+            self.meter.used += usage
 
     def _turn_of(self, shown: Observation) -> Turn:
         # The policy gets a copy: it must not be able to edit the trace.
@@ -270,8 +286,8 @@ class _Performance:
     def _limit_hit(self) -> str:
         """Return the reason that a used-up limit gives the episode if it is a failure; empty where none is used up."""
         limits = self.limits
-        if limits.policy_tokens is not None and self.usage.completion >= limits.policy_tokens:
-            return self._stopped_by("token_limit", "policy_tokens", self.usage.completion, limits.policy_tokens)
+        if limits.policy_tokens is not None and self.meter.used.completion >= limits.policy_tokens:
+            return self._stopped_by("token_limit", "policy_tokens", self.meter.used.completion, limits.policy_tokens)
         if limits.observation_bytes is not None and self.shown_bytes > limits.observation_bytes:
             return self._stopped_by(
                 "observation_limit", "observation_bytes", self.shown_bytes, limits.observation_bytes
@@ -309,7 +325,7 @@ class _Performance:
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise
             if isinstance(error, ProviderError) and error.usage is not None:
-                self.usage += error.usage
+                self.meter.used += error.usage
             # An exit, or a cancellation that nobody asked for, is the policy's own and must not take the run along.
             raise EpisodeInvalid(policy_cause(error), describe(error, doing=doing)) from error
 

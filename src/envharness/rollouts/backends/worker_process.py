@@ -17,6 +17,7 @@ from envharness.core.labels import current_label, end_part
 from envharness.core.processes import descendants, end_process
 from envharness.core.registry import Kind, names, target
 from envharness.core.trace import Episode
+from envharness.core.usage import NO_USAGE, Usage
 from envharness.rollouts.backends.frames import Frame, FrameReader
 from envharness.rollouts.backends.worker import WorkerOrders
 from envharness.rollouts.demand import COMPUTES, Demand, EnvironmentKind
@@ -49,8 +50,16 @@ class Ticket:
     attempt: int = 1
     former: Episode | None = None
     """How the attempt before ended."""
+    wasted: Usage = NO_USAGE
+    """What was used on the way to it in workers that ended before, beside `former`."""
     deadline: float = float("inf")
     """When the driver ends the worker that plays it."""
+
+    @property
+    def spent(self) -> Usage:
+        """What was used for it up to now, as far as workers have told."""
+        former = NO_USAGE if self.former is None else self.former.usage + self.former.wasted
+        return self.wasted + former
 
 
 @dataclass
