@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from pydantic import JsonValue
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from envharness.rollouts.sizing import Count
 
 Workers = Annotated[str | None, typer.Option(metavar="N|auto", help="The most worker processes; auto fits the work.")]
+SnapshotsOption = Annotated[
+    Literal["auto", "always", "never"] | None,
+    typer.Option("--snapshots", help="Fork rollouts from one staged start: where it pays, where it can be, or not."),
+]
 EpisodesPerWorker = Annotated[
     str | None, typer.Option(metavar="N|auto", help="Episodes a worker plays at once; auto fits the work.")
 ]
