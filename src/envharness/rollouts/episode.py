@@ -84,10 +84,12 @@ async def play_to_json(
     snapshots: Snapshots | None = None,
     meter: Meter | None = None,
     when_built: Callable[[ActionableEnv], None] | None = None,
+    when_begun: Callable[[], None] | None = None,
 ) -> bytes:
     """Like `play`; returns the episode as JSON that reads back as one.
 
-    `when_built` is called with the stack once it is built, on the environment's thread.
+    `when_built` is called with the stack once it is built, on the environment's thread. `when_begun` is called on the
+    event loop when the environment's thread has come to this episode: its clock starts then, and not at this call.
     """
     notes: list[str] = []
 
@@ -107,6 +109,7 @@ async def play_to_json(
         limits=job.limits,
         notes=notes,
         meter=meter or Meter(),
+        when_begun=when_begun,
     )
     episode = await performance.play(job.task, job.policy_seed)
     return _to_json(episode.model_copy(update={"index": job.index, "attempt": attempt, "worker": worker}))
@@ -164,16 +167,20 @@ class _Performance:
     """UTF-8 bytes of observation text shown so far; counted only where there is a limit."""
     limit_reached: str = ""
     """Which limit ended the episode, and at what value; empty where none did."""
+    when_begun: Callable[[], None] | None = None
+    """Told when the environment's thread takes up the episode, which has all its time from then on."""
+    began: float = field(default_factory=perf_counter)
+    over: bool = False
+    """Whether nothing is waited for any more."""
     judging: bool = False
     """Whether all turns have been played and the verifier is asked."""
 
     async def play(self, task: str | None, seed: int) -> Episode:
         """Play to the end; `task` None takes the environment's word for which task it is."""
-        began = perf_counter()
         evaluation: EvaluationResult | None = None
         try:
-            async with asyncio.timeout(self.limits.episode_seconds):
-                reason, evaluation = await self._run()
+            async with asyncio.timeout(self.limits.episode_seconds if self.when_begun is None else None) as clock:
+                reason, evaluation = await self._run(clock)
             outcome = (
                 Outcome(kind="success", detail=self.limit_reached)
                 if evaluation.success
@@ -188,6 +195,7 @@ class _Performance:
             detail = describe(error, doing=f"turn {len(self.steps)}")
             outcome = Outcome(kind="invalid", reason="internal_error", detail=detail)
         finally:
+            self.over = True
             await self._close()
         return Episode(
             task=self.session.task_id if task is None else task,
@@ -198,13 +206,13 @@ class _Performance:
             # A copy, because a call that hangs on the environment's thread is none of this episode any more.
             steps=list(self.steps),
             usage=self.meter.used,
-            seconds=perf_counter() - began,
+            seconds=perf_counter() - self.began,
             notes=[*self.session.notes, *self.notes],
         )
 
-    async def _run(self) -> tuple[str, EvaluationResult]:
+    async def _run(self, clock: asyncio.Timeout) -> tuple[str, EvaluationResult]:
         """Play until something ends the episode; return the reason it has if it is a failure, and the verdict."""
-        self.start = await self._environment(lambda: self.session.start(self.env_seed), "reset")
+        self.start = await self._environment(self._starting(clock), "reset")
         self._count_shown(self.start.shown)
         self.policy = policy = await self._blaming_policy(self._make_policy, "making the policy")
         if is_immediate(policy) and isinstance(self.host, EnvironmentThread):
@@ -214,6 +222,23 @@ class _Performance:
             step = await self._turn(policy, shown)
             reason, shown = self._taken(step), step.shown
         return reason, await self._environment(self.session.evaluate, "evaluate")
+
+    def _starting(self, clock: asyncio.Timeout) -> Callable[[], StartRecord]:
+        """Return what the environment's thread does first: say that it has come to this, and start."""
+        loop, when_begun = asyncio.get_running_loop(), self.when_begun
+
+        def begin() -> None:
+            if when_begun is not None and not self.over:
+                self.began = perf_counter()
+                clock.reschedule(loop.time() + self.limits.episode_seconds)
+                when_begun()
+
+        def start() -> StartRecord:
+            if when_begun is not None:
+                loop.call_soon_threadsafe(begin)
+            return self.session.start(self.env_seed)
+
+        return start
 
     async def _turn(self, policy: Policy, shown: Observation) -> TraceStep:
         number, turn = len(self.steps), self._turn_of(shown)

@@ -18,7 +18,7 @@ from envharness.core.errors import MachineryError
 from envharness.core.messages import one_line
 from envharness.core.trace import InvalidCause
 from envharness.core.usage import Usage
-from envharness.rollouts.backends.frames import BUILT, CUT, JOB, READY, RESULT, STUCK, Frame
+from envharness.rollouts.backends.frames import BEGUN, BUILT, CUT, JOB, READY, RESULT, STUCK, Frame
 from envharness.rollouts.backends.lanes import Lanes, Seats, SharedBackends
 from envharness.rollouts.backends.memory import LOOK_SECONDS, MemoryWatch
 from envharness.rollouts.backends.results import AllEnded, Cut, Finished, Told, Withdrawn
@@ -222,7 +222,7 @@ class Supervisor:
         worker = self._free_worker(ticket.demand, ticket.kinds)
         if worker is None:
             return False
-        ticket.deadline = monotonic() + ticket.job.limits.episode_seconds + self._settings.grace_seconds
+        self._set_deadline(ticket, begun=False)
         worker.tickets[ticket.number] = ticket
         worker.most_at_once = max(worker.most_at_once, worker.playing)
         self.seats.take(worker.seat, ticket.demand)
@@ -232,6 +232,11 @@ class Supervisor:
         worker.send(Frame(JOB, ticket.number, ticket.attempt, ticket.job.model_dump_json().encode()))
         self._watch(worker)
         return True
+
+    def _set_deadline(self, ticket: Ticket, *, begun: bool) -> None:
+        """Give it all its time, from now on."""
+        ticket.begun = begun
+        ticket.deadline = monotonic() + ticket.job.limits.episode_seconds + self._settings.grace_seconds
 
     def _take_back(self, worker: WorkerProcess, *, dropped: bool = False) -> list[Ticket]:
         """Take all tickets from a worker. Those `dropped` keep what is theirs until it ends, for it plays on."""
@@ -272,6 +277,9 @@ class Supervisor:
             for frame in frames:
                 if worker in self._workers:  # what it said first may have ended it
                     self._hear(worker, frame)
+            for ticket in worker.tickets.values():
+                if not ticket.begun:
+                    self._set_deadline(ticket, begun=False)
         except MachineryError as error:
             self._lost(worker, f"it sent what is no episode: {error}; ")
 
@@ -282,9 +290,9 @@ class Supervisor:
                 worker.state = "ready"
                 worker.deadline = float("inf")
                 worker.base_bytes = resident_memory(worker.pid) or 0
-        elif frame.kind == BUILT:
+        elif frame.kind in {BUILT, BEGUN}:
             if (ticket := worker.tickets.get(frame.ticket)) is not None:
-                self._shared.learn(ticket.kinds, shared_in(frame))
+                self._hear_of(ticket, frame)
         elif frame.kind == CUT:
             self._hear_of_cut(worker, frame)
         elif frame.kind == RESULT:
@@ -306,6 +314,12 @@ class Supervisor:
             self._shared.give_back(ticket.number)
             self._bytes_played += len(frame.payload)
             self._played.put(Finished(ticket, frame.payload, worker.name))
+
+    def _hear_of(self, ticket: Ticket, frame: Frame) -> None:
+        if frame.kind == BUILT:
+            self._shared.learn(ticket.kinds, shared_in(frame))
+        else:
+            self._set_deadline(ticket, begun=True)
 
     def _hear_of_cut(self, worker: WorkerProcess, frame: Frame) -> None:
         try:
@@ -336,7 +350,7 @@ class Supervisor:
     def _end_the_late(self) -> None:
         now = monotonic()
         for worker in list(self._workers):
-            late = [ticket for ticket in worker.tickets.values() if ticket.deadline <= now]
+            late = [ticket for ticket in worker.on_the_clock() if ticket.deadline <= now]
             if not late and worker.deadline > now:
                 continue
             if worker.state == "starting":
@@ -364,7 +378,7 @@ class Supervisor:
 
     def _seconds_to_next_deadline(self) -> float | None:
         deadlines = [worker.deadline for worker in self._workers]
-        deadlines += [ticket.deadline for worker in self._workers for ticket in worker.tickets.values()]
+        deadlines += [ticket.deadline for worker in self._workers for ticket in worker.on_the_clock()]
         if self._memory is not None and self._waiting and not self._held_back:
             deadlines.append(monotonic() + LOOK_SECONDS)
         nearest = min(deadlines, default=float("inf"))

@@ -23,7 +23,7 @@ from envharness.core.processes import descendants, end_process
 from envharness.core.registry import Kind, names, register
 from envharness.core.usage import Meter
 from envharness.llm.share import take_seat
-from envharness.rollouts.backends.frames import BUILT, CUT, READY, RESULT, RETIRING, STUCK, Frame, FrameReader
+from envharness.rollouts.backends.frames import BEGUN, BUILT, CUT, READY, RESULT, RETIRING, STUCK, Frame, FrameReader
 from envharness.rollouts.demand import EnvironmentKind, kinds_of, shared_backends
 from envharness.rollouts.environment_thread import EnvironmentThread
 from envharness.rollouts.episode import play_to_json
@@ -122,9 +122,7 @@ class _Worker:
 
     async def _play(self, frame: Frame) -> None:
         job = RolloutJob.model_validate_json(frame.payload)
-        # The last resort against a call that never lets another thread run, where no driver is left to end this
-        # process: needs no Python to run, and comes later than the driver would.
-        faulthandler.dump_traceback_later(job.limits.episode_seconds + 2 * self._orders.grace_seconds, exit=True)
+        self._arm(job)
         _, meter = self._meters[frame.ticket] = frame, Meter()
         try:
             episode = await play_to_json(
@@ -136,6 +134,7 @@ class _Worker:
                 snapshots=self._snapshots,
                 meter=meter,
                 when_built=self._teller(frame, job),
+                when_begun=lambda: self._begun(frame, job),
             )
         finally:
             del self._meters[frame.ticket]
@@ -148,6 +147,18 @@ class _Worker:
         elif self._played >= self._orders.max_episodes or _peak_memory() > self._orders.max_memory_bytes:
             messages += Frame(RETIRING).encode()
         self._channel.sendall(messages)
+
+    def _begun(self, frame: Frame, job: RolloutJob) -> None:
+        self._arm(job)
+        self._channel.sendall(Frame(BEGUN, frame.ticket, frame.attempt).encode())
+
+    def _arm(self, job: RolloutJob) -> None:
+        """Have this process ended where it comes to nothing new for longer than an episode may take.
+
+        The last resort against a call that never lets another thread run, where no driver is left to end this process:
+        needs no Python to run, and comes later than the driver would.
+        """
+        faulthandler.dump_traceback_later(job.limits.episode_seconds + 2 * self._orders.grace_seconds, exit=True)
 
     def _cut(self) -> bytes:
         """Return the frames that say what the episodes being played have used of a model."""

@@ -54,6 +54,8 @@ class Ticket:
     """What was used on the way to it in workers that ended before, beside `former`."""
     deadline: float = float("inf")
     """When the driver ends the worker that plays it."""
+    begun: bool = False
+    """Whether the worker's environment thread has come to it."""
 
     @property
     def spent(self) -> Usage:
@@ -141,6 +143,13 @@ class WorkerProcess:
     def playing(self) -> int:
         """How many episodes it plays."""
         return len(self.tickets)
+
+    def on_the_clock(self) -> list[Ticket]:
+        """Return those that may be late: what waits behind others for the environments' thread is not.
+
+        Where none is begun, that is all of them: the worker has not been heard of since they got their deadlines.
+        """
+        return [ticket for ticket in self.tickets.values() if ticket.begun] or list(self.tickets.values())
 
     @property
     def has_unsent(self) -> bool:
