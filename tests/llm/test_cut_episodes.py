@@ -180,6 +180,6 @@ def test_what_was_used_beside_an_environment_that_hangs_is_charged_to_the_next_a
         (played,) = [episode for one, episode in engine.run([hanging, asking(server)]) if one.index == 0]
     assert played.attempt == 1
     assert played.usage.calls == 12
-    assert played.wasted.calls >= 5
+    assert played.wasted.calls >= 1
     # The one that was on its way when the worker was ended is nobody's.
     assert len(server.requests) - 1 <= played.usage.calls + played.wasted.calls <= len(server.requests)
