@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 
+from envharness.core.canonical import canonical_json
 from envharness.core.messages import counted
 from envharness.core.trace import Episode
 from envharness.rigger.batches import TaskBatches
 from envharness.rigger.checks import verdict_of
 from envharness.rigger.config import RigConfig
-from envharness.rigger.designers.base import AnyDesigner, DesignAttempt, Designer, Evidence, Proposal
+from envharness.rigger.designers.base import AnyDesigner, DesignAttempt, Designer, Evidence, Proposal, steers
 from envharness.rigger.diagnose import diagnose
 from envharness.rigger.failure_shifts import compare_failures
 from envharness.rigger.free_checks import FreeChecks
+from envharness.rigger.gate import Gate, Judgement
 from envharness.rigger.measurement import component_fault, measure
-from envharness.rigger.objectives import Objective
+from envharness.rigger.objectives import Objective, Verdict
 from envharness.rigger.observe import TaskView, policy_wins
 from envharness.rigger.records import (
     Candidate,
@@ -33,6 +36,7 @@ from envharness.rigger.records import (
     TaskResult,
 )
 from envharness.rigger.requests import Batch, Work, play
+from envharness.statistics.rules import Ruling
 
 TaskPlan = Work[TaskResult]
 
@@ -95,8 +99,15 @@ class TaskPlanner:
         labels = yield from self._label(evidence, episodes, 0)
         evidence = replace(evidence, failures=tuple(labels or ()))
         stop = _Stop(f"not accepted within {counted(self.config.rounds, 'round')}")
-        for number in range(1, self.config.rounds + 1):
-            evidence, entry = yield from self._round(evidence, number)
+        gate = Gate(self.config, self.objective, result.baseline, direction)
+        for number in count(1) if self._steers else range(1, self.config.rounds + 1):
+            if not gate.batch_size(evidence.rounds, 0):
+                stop = _Stop(f"not accepted within {gate.paid(evidence.rounds)} rollouts")
+                break
+            if _unchecked(evidence) >= self.config.rounds:
+                stop = _Stop("free checks could not be carried out", invalid=True)
+                break
+            evidence, entry = yield from self._round(evidence, gate, number)
             if isinstance(entry, _Stop):
                 stop = entry
                 break
@@ -127,25 +138,19 @@ class TaskPlanner:
         }
         return result.model_copy(update=update)
 
-    def _round(self, evidence: Evidence, number: int) -> Work[tuple[Evidence, Round | _Stop]]:
+    def _round(self, evidence: Evidence, gate: Gate, number: int) -> Work[tuple[Evidence, Round | _Stop]]:
         """Write and validate once. Candidates that fail a free check are written anew, a bounded number of times."""
         entry: Round | _Stop = _Stop("no attempt is allowed")
         for attempt in range(self.config.check_retries + 1):
             proposal = yield from self._propose(evidence, number, attempt)
             if proposal.unanswered or proposal.gave_up:
                 return evidence, _Stop(proposal.unanswered or proposal.gave_up, invalid=bool(proposal.unanswered))
-            candidate = (proposal.candidate or Candidate()).model_copy(
-                update={"contract_seed": self.batches.seeds.contract(number, attempt)}
-            )
+            candidate = self._seeded(proposal.candidate or Candidate())
             diagnosis = proposal.diagnosis or self._current_diagnosis(evidence)
-            checks = (
-                [CandidateCheck(id="answer", passed=False, detail=proposal.problem)]
-                if proposal.candidate is None
-                else (yield from FreeChecks(self.batches, evidence.baseline, self.unsafe_hooks).run(candidate, number))
-            )
+            checks = yield from self._check(evidence, proposal, candidate, number)
             written = {"diagnosis": diagnosis, "prediction": proposal.prediction}
             if not (verdict := verdict_of(checks)):
-                entry, latest = yield from self._validate(evidence, candidate, checks, number)
+                entry, latest = yield from self._validate(evidence, gate, candidate, checks, number)
                 entry = entry.model_copy(update=written)
                 entry = yield from self._analyse(evidence, entry, latest)
                 return _with(evidence, entry, latest), entry
@@ -166,6 +171,10 @@ class TaskPlanner:
     @property
     def _asks(self) -> bool:
         return not isinstance(self.designer, Designer)
+
+    @property
+    def _steers(self) -> bool:
+        return steers(self.designer, self.config.acceptance)
 
     def _propose(self, evidence: Evidence, number: int, attempt: int) -> Work[Proposal]:
         """Let the designer write, at once or by asking."""
@@ -197,26 +206,52 @@ class TaskPlanner:
 
     # --- the verdict -------------------------------------------------------------------------------------------------
 
+    def _seeded(self, candidate: Candidate) -> Candidate:
+        """Give the hooks their random stream, the same whenever the candidate is played: it is one fixed world."""
+        content = canonical_json(candidate.model_dump(mode="json", include={"in_env_actions", "contract_source"}))
+        return candidate.model_copy(update={"contract_seed": self.batches.seeds.contract(content)})
+
+    def _check(
+        self, evidence: Evidence, proposal: Proposal, candidate: Candidate, number: int
+    ) -> Work[list[CandidateCheck]]:
+        """Make the free checks. What a candidate passed in an earlier round it passes again."""
+        if proposal.candidate is None:
+            return [CandidateCheck(id="answer", passed=False, detail=proposal.problem)]
+        for entry in evidence.rounds:
+            if entry.measured is not None and entry.candidate == candidate:
+                return entry.checks
+        return (yield from FreeChecks(self.batches, evidence.baseline, self.unsafe_hooks).run(candidate, number))
+
     def _validate(
-        self, evidence: Evidence, candidate: Candidate, checks: list[CandidateCheck], number: int
+        self, evidence: Evidence, gate: Gate, candidate: Candidate, checks: list[CandidateCheck], number: int
     ) -> Work[tuple[Round, tuple[Episode, ...]]]:
-        """Pay for K fresh rollouts and decide from their aggregate."""
+        """Pay for fresh rollouts, a batch at a time, until the gate rules or the designer is to say what comes next."""
         stack = candidate.apply(self.view.base_stack)
-        measured, episodes = yield from _measured(self.batches.round(number, stack))
-        if fault := component_fault(episodes):
-            verdict, feedback, accepts = "component_fault", f"the batch is void, {fault}", False
-        else:
-            judged = self.objective.judge(evidence.measured, measured, evidence.direction)
-            verdict, feedback, accepts = judged.name, judged.feedback, judged.accepts
-        last = number == self.config.rounds
+        episodes: tuple[Episode, ...] = ()
+        keys: tuple[str, ...] = ()
+        while True:
+            size = gate.batch_size(evidence.rounds, len(keys))
+            batch = self.batches.round(number, stack, range(len(keys), len(keys) + size))
+            episodes += tuple((yield from play(batch)))
+            keys += tuple(job.key for job in batch.jobs)
+            measured = measure(episodes, keys)
+            if fault := component_fault(episodes):
+                judged = Judgement(Ruling.REJECT, Verdict("component_fault", f"the batch is void, {fault}"))
+                break
+            judged = gate.judge(evidence.rounds, candidate, measured)
+            if judged.ruling is not Ruling.MORE or self._steers:
+                break
+        accepts = judged.ruling is Ruling.ACCEPT
+        last = number == self.config.rounds and not self._steers
         entry = Round(
             number=number,
             candidate=candidate,
             checks=checks,
             measured=measured,
+            belief=judged.belief,
             decision="accept" if accepts else "reject" if last else "refine",
-            verdict=verdict,
-            feedback=feedback,
+            verdict=judged.verdict.name,
+            feedback=judged.verdict.feedback,
         )
         return entry, episodes
 
@@ -236,6 +271,7 @@ class TaskPlanner:
             seed=self.batches.seeds.design,
             direction=direction,
             band=self.config.band,
+            acceptance=self.config.acceptance,
             max_steps=self.config.limits.max_steps,
             tools=self.view.tools,
             state_schema=self.view.state_schema,
@@ -250,6 +286,11 @@ def _measured(batch: Batch) -> Work[tuple[Measurement, tuple[Episode, ...]]]:
     """Play a batch; return its figures and its episodes."""
     episodes = tuple((yield from play(batch)))
     return measure(episodes, [job.key for job in batch.jobs]), episodes
+
+
+def _unchecked(evidence: Evidence) -> int:
+    """Return the rounds that ended because our side could not check a candidate."""
+    return len({e.number for e in evidence.rounds if e.verdict == "incomplete" and e.measured is None})
 
 
 def _with(evidence: Evidence, entry: Round, latest: tuple[Episode, ...]) -> Evidence:

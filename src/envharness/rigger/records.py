@@ -135,6 +135,21 @@ class CandidateCheck(BaseModel):
     detail: str = ""
 
 
+class Belief(BaseModel):
+    """What was believed of a candidate when a rule of probabilities looked."""
+
+    model_config = ConfigDict(frozen=True)
+
+    probability: float = Field(ge=0.0, le=1.0)
+    """That its true success rate is on target."""
+    rate: float
+    """Expected, with the ends of its 95 % credible interval."""
+    low: float
+    high: float
+    rollouts: int
+    """All that it rests on; those at other magnitudes included, where one response curve joins them."""
+
+
 class Round(BaseModel):
     """One write-validate round."""
 
@@ -146,10 +161,12 @@ class Round(BaseModel):
     checks: list[CandidateCheck] = Field(default_factory=list[CandidateCheck])
     measured: Measurement | None = None
     """None where a free check failed, so that no rollout was paid for."""
+    belief: Belief | None = None
+    """None under the method's rule, and where nothing complete was measured."""
     decision: Decision
     verdict: str = ""
-    """in_band, too_easy, too_hard, no_movement, unsolvable, verifier_drift, component_fault, check_failed or
-    incomplete."""
+    """in_band, too_easy, too_hard, no_movement, unsolvable, verifier_drift, component_fault, check_failed,
+    incomplete, or undecided (the rate looks right, but not surely enough)."""
     feedback: str = ""
     """What the next round is told."""
     prediction: Prediction | None = None
