@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from envharness.rigger.measurement import counts
 from envharness.rigger.records import Candidate, Direction, Measurement, Round
 from envharness.statistics.dose import Dose, DoseBelief, Trial
 
@@ -20,7 +21,7 @@ def trials_of(rounds: Iterable[Round]) -> list[Trial]:
     found: list[Trial] = []
     for entry in rounds:
         dose, measured = dose_of(entry.candidate), entry.measured
-        if dose is not None and measured is not None and measured.complete and entry.verdict != "component_fault":
+        if dose is not None and measured is not None and counts(entry):
             found.append(Trial(dose.type, dose.magnitude, measured.successes, measured.valid))
     return found
 

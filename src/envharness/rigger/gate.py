@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from envharness.rigger.config import RigConfig
 from envharness.rigger.doses import belief_of, dose_of
+from envharness.rigger.measurement import batches_of, pooled
 from envharness.rigger.objectives import Objective, Verdict
 from envharness.rigger.records import Belief, Candidate, Direction, Measurement, Round
 from envharness.statistics.beta import BetaPosterior
@@ -47,11 +48,17 @@ class Gate:
         return self.baseline.asked + sum(entry.measured.asked for entry in rounds if entry.measured)
 
     def judge(self, rounds: Sequence[Round], candidate: Candidate, measured: Measurement) -> Judgement:
-        """Rule on a candidate by all its rollouts of this round, and by those of `rounds` where a curve joins them."""
-        verdict = self.objective.judge(self.baseline, measured, self.direction)
+        """Rule on a candidate by its rollouts of this round; by a rule of probabilities also by those of `rounds`.
+
+        There all rollouts of the very candidate count, whatever round paid for them, so that trying the same again is
+        no new chance of luck; and where a response curve joins them those at other magnitudes, too.
+        """
         rule = self.config.acceptance
         if rule.rule == "empirical" or not measured.complete:
+            verdict = self.objective.judge(self.baseline, measured, self.direction)
             return Judgement(Ruling.ACCEPT if verdict.accepts else Ruling.REJECT, verdict)
+        everything = pooled([*batches_of(rounds, candidate), measured])
+        verdict = self.objective.judge(self.baseline, everything, self.direction)
         belief = self._belief(rounds, candidate, measured)
         exhausted = not self.batch_size(rounds, measured.asked)
         ruling = posterior(belief.probability, accept=rule.threshold, reject=rule.drop, exhausted=exhausted)
@@ -65,14 +72,15 @@ class Gate:
     def _belief(self, rounds: Sequence[Round], candidate: Candidate, measured: Measurement) -> Belief:
         band, dose = self.objective.rate_band, dose_of(candidate)
         if self.config.acceptance.rule != "dose" or dose is None or band is None:
-            posterior_ = BetaPosterior(measured.successes, measured.valid)
+            everything = pooled([*batches_of(rounds, candidate), measured])
+            posterior_ = BetaPosterior(everything.successes, everything.valid)
             low, high = posterior_.interval()
             return Belief(
-                probability=self.objective.probability(measured),
+                probability=self.objective.probability(everything),
                 rate=posterior_.mean,
                 low=low,
                 high=high,
-                rollouts=measured.valid,
+                rollouts=everything.valid,
             )
         latest = Round(number=0, candidate=candidate, measured=measured, decision="refine")
         curve = belief_of(band, self.direction, self.baseline, [*rounds, latest])

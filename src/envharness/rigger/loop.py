@@ -144,7 +144,15 @@ def _finish(config: RigConfig, designers: list[DesignerConfig], store: RunStore,
     results: dict[str, list[TaskResult]] = {d.id: load_results(store, d.id) for d in designers}
     null = results.get(NULL_DESIGNER, [])
     summaries = {
-        name: summarise(found, null, band=config.band, designer=name, seconds=seconds, run_dir=str(store.folder))
+        name: summarise(
+            found,
+            null,
+            band=config.band,
+            designer=name,
+            seconds=seconds,
+            run_dir=str(store.folder),
+            acceptance=config.acceptance,
+        )
         for name, found in results.items()
     }
     for name, summary in summaries.items():

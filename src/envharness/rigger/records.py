@@ -198,6 +198,24 @@ class TaskResult(BaseModel):
     """Final stack, fresh rollouts that took no part in the acceptance; None where not asked for."""
 
 
+class ShareAudit(BaseModel):
+    """What fresh rollouts, which decided nothing, say about the share of tasks truly in the band."""
+
+    model_config = ConfigDict(frozen=True)
+
+    share: float
+    """Expected, with the 95 % interval of a bootstrap over tasks. A task without fresh rollouts counts as outside."""
+    low: float
+    high: float
+    ceiling: float
+    """What so many rollouts could show if every rate were the middle of the band: each task by itself, flat prior."""
+    attainable: float
+    """The same through the prior that is fitted to all tasks together, as `share` is."""
+    tasks: int
+    rollouts: int
+    """Fresh rollouts a task."""
+
+
 class RigSummary(BaseModel):
     """The figures of a run. Every share is over all tasks of the run."""
 
@@ -215,3 +233,15 @@ class RigSummary(BaseModel):
     designer: str
     identity_in_band_after: float | None = None
     identity_in_band_remeasured: float | None = None
+    rollouts_deciding: int = 0
+    """Those of the rollouts that decided: baselines and rounds, without the re-measurement."""
+    rollouts_a_task: float = 0.0
+    """`rollouts_deciding` over all tasks, those that ended without a component included."""
+    claimed: float | None = None
+    """The mean probability on target with which tasks were accepted; None where no rule of probabilities accepted."""
+    audit_accepted: ShareAudit | None = None
+    """Of the accepted tasks; None where there is none, or no fresh rollouts were asked for."""
+    audit_all: ShareAudit | None = None
+    """Of all tasks of the run."""
+    suggested_threshold: float | None = None
+    """`acceptance.threshold` for the next run: higher than this run's where the audit falls short of the claim."""
