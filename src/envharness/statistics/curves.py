@@ -87,18 +87,26 @@ def log_likelihoods(magnitude: float) -> tuple[Array, Array]:
 class Spans:
     """Where each curve's rate lies in a band, on rising magnitudes: a curve that never rises is there on one stretch.
 
-    Both are flat over baselines x shapes: the index of the first magnitude inside, and how many there are (0: none).
+    Both are indices of magnitudes, flat over baselines x shapes: the first one inside and the first one behind it; the
+    same where the curve is in the band at none of them.
     """
 
-    first: NDArray[np.intp]
-    length: NDArray[np.intp]
+    begin: NDArray[np.intp]
+    end: NDArray[np.intp]
 
 
-@lru_cache(maxsize=32)
+def in_band(band: tuple[float, float], magnitude: float) -> NDArray[np.bool_]:
+    """Return for which curves the rate at `magnitude` lies in `band`, ends included: baselines x shapes."""
+    here = rates(magnitude)
+    return (here >= band[0] - 1e-12) & (here <= band[1] + 1e-12)
+
+
+@lru_cache(maxsize=64)
 def spans(band: tuple[float, float], magnitudes: tuple[float, ...]) -> Spans:
-    """Return the stretch of the rising `magnitudes` on which each curve's rate lies in `band`, ends included."""
-    inside = np.stack([(rates(m) >= band[0] - 1e-12) & (rates(m) <= band[1] + 1e-12) for m in magnitudes])
-    return Spans(inside.argmax(axis=0).ravel(), inside.sum(axis=0).ravel())
+    """Return the stretch of the rising `magnitudes` on which each curve's rate lies in `band`."""
+    inside = np.stack([in_band(band, magnitude) for magnitude in magnitudes])
+    begin, length = inside.argmax(axis=0).ravel(), inside.sum(axis=0).ravel()
+    return Spans(begin, begin + length)
 
 
 def _sigmoid(x: Array) -> Array:
