@@ -9,12 +9,14 @@ import argparse
 import json
 from dataclasses import asdict
 from statistics import mean
+from time import process_time
 
 from benchmarks import Figure, at_least, at_most
 from benchmarks.acceptance import PosteriorRule, identity_passes, identity_passes_posterior
 from benchmarks.adaptation import waves
 from benchmarks.simulated_tasks import EXPECTED, HARDER
 from benchmarks.study import RULES, Row, Study, study
+from envharness.statistics.dose import DoseBelief, Trial
 
 TASKS = 1200
 IDENTITY_PLAYS = 1000
@@ -52,6 +54,7 @@ def _figures(expected: Study, harder: Study) -> dict[str, Figure]:
     method, dose, hard = expected.row("method, K = 5"), expected.dose(0.9), harder.dose(0.9)
     posterior_identity = identity_passes_posterior(0.7, PosteriorRule(0.9, 0.15), IDENTITY_PLAYS)
     figures = {
+        "statistics_belief_ms": at_most(_belief_ms(), "ms", 50),
         "statistics_method_true_share": _about(method.true_share, "share", 0.35, 0.05),
         "statistics_method_rollouts_a_task": _about(method.rollouts, "rollouts", 22, 3),
         "statistics_dose_rollouts_a_task": at_most(dose.rollouts, "rollouts", 125),
@@ -75,6 +78,20 @@ def _figures(expected: Study, harder: Study) -> dict[str, Figure]:
         _, row = expected.dose_as_true_as(expected.row(rule).true_share)
         figures[f"statistics_saved_vs_{name}"] = at_least(1 - row.rollouts_per_true_accept / cost, "share", 0.25)
     return figures
+
+
+def _belief_ms() -> float:
+    """CPU of one belief of 60 doses over eight types, asked for the best one and for what is in reach."""
+    types = [f"type-{number}" for number in range(8)]
+    trials = [Trial(types[number % 8], (number % 15 + 1) / 16, number % 6, 5) for number in range(60)]
+    seconds: list[float] = []
+    for _ in range(5):
+        begun = process_time()
+        belief = DoseBelief((0.4, 0.6), falling=True, baseline=(5, 5), trials=trials)
+        belief.best(types)
+        max(belief.reachable(type_) for type_ in types)
+        seconds.append(process_time() - begun)
+    return min(seconds) * 1e3
 
 
 def _about(value: float, unit: str, published: float, error: float) -> Figure:
@@ -128,9 +145,10 @@ def _print_waves(of: Study) -> None:
     print(f"\nThe same tasks in waves of {WAVE}, each audited with 100 fresh rollouts an accepted task\n")
     columns = ("threshold", "rollouts a task", "accepted", "claimed so far", "audited so far", "true share")
     print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
-    for wave in waves(of.tasks, of.doses[5], WAVE):
-        shares = (wave.accepted, wave.claimed, wave.audited, wave.true_share)
-        print(f"| {wave.threshold:.3f} | {wave.rollouts:.0f} | {' | '.join(f'{share:.2f}' for share in shares)} |")
+    for threshold in (0.7, 0.9):
+        for wave in waves(of.tasks, of.doses[5], WAVE, threshold=threshold):
+            shares = (wave.accepted, wave.claimed, wave.audited, wave.true_share)
+            print(f"| {wave.threshold:.3f} | {wave.rollouts:.0f} | {' | '.join(f'{share:.2f}' for share in shares)} |")
 
 
 def _print_identity() -> None:
