@@ -77,6 +77,13 @@ class AcceptanceConfig(BaseModel):
     def _check(self) -> Self:
         if self.drop >= self.threshold:
             raise ValueError(f"drop {self.drop:g} must be below threshold {self.threshold:g}")
+        # Compared with the defaults, not with what was given: a stored configuration spells everything out.
+        unread = {"empirical": ("threshold", "drop", "hopeless", "batch"), "posterior": ("hopeless",), "dose": ()}
+        for name in unread[self.rule]:
+            if getattr(self, name) != AcceptanceConfig.model_fields[name].default:
+                raise ValueError(
+                    f"{name} means nothing under the rule {self.rule!r}: leave it out"
+                )
         return self
 
     @property

@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envharness.rigger.config import RigConfig
+from envharness.core.errors import ConfigError
+from envharness.rigger.config import AcceptanceConfig, RigConfig
 from envharness.rigger.doses import belief_of, dose_of
 from envharness.rigger.measurement import batches_of, pooled
 from envharness.rigger.objectives import Objective, Verdict
 from envharness.rigger.records import Belief, Candidate, Direction, Measurement, Round
 from envharness.statistics.beta import BetaPosterior
 from envharness.statistics.rules import Ruling, posterior
+
+
+def require_band(acceptance: AcceptanceConfig, objective: Objective) -> None:
+    """Raise ConfigError where the rule needs a band of success rates and the objective is about something else."""
+    if acceptance.rule == "dose" and objective.rate_band is None:
+        raise ConfigError(
+            "acceptance.rule: 'dose' needs an objective with a band of success rates; use 'posterior' or 'empirical'"
+        )
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from envharness.rigger.config import DesignerConfig, RigConfig
 from envharness.rigger.designers.base import AnyDesigner, Designer, build_designer
 from envharness.rigger.designers.llm_model import describe_model, require_prices, same_model
 from envharness.rigger.driver import Driver
+from envharness.rigger.gate import require_band
 from envharness.rigger.objectives import SuccessBand
 from envharness.rigger.observe import TaskView, require_reversible, view_task
 from envharness.rigger.plan import TaskPlan, TaskPlanner
@@ -116,6 +117,7 @@ def _plans(
 ) -> Iterator[tuple[str, TaskPlan]]:
     """Plan what is not decided yet. A decided task would come to the same result from the same stored episodes."""
     objective = SuccessBand(*config.band)
+    require_band(config.acceptance, objective)
     for view in views:
         for designer in designers:
             if (designer.id, view.task) in decided:
