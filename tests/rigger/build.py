@@ -9,7 +9,7 @@ from typing import Any
 from envharness.core.policy import PolicySpec
 from envharness.core.trace import Episode, Outcome, StartRecord, TraceStep
 from envharness.core.types import Action, JsonDict, Observation, ToolSchema
-from envharness.rigger.config import EnvironmentConfig, RigConfig
+from envharness.rigger.config import AcceptanceConfig, EnvironmentConfig, RigConfig
 from envharness.rigger.designers.base import Evidence
 from envharness.rigger.diagnose import diagnose
 from envharness.rigger.measurement import measure
@@ -84,6 +84,7 @@ def measured(successes: int, of: int = 5, *, asked: int | None = None, **fields:
 def evidence(baseline: Sequence[Episode], *, direction: Direction = "harden", **fields: Any) -> Evidence:
     figures = measure(baseline, [f"key-{index}" for index in range(len(baseline))])
     made = Evidence(
+        acceptance=AcceptanceConfig(),
         task="t",
         seed=7,
         direction=direction,

@@ -25,6 +25,11 @@ TASKS = [f"{level}-{number}" for level in ("easy", "hard") for number in range(1
         ),
         ({"designer": {"id": "identity"}, "null": False}, "null"),
         ({"limits": {"steps": 3}}, "steps"),
+        ({"acceptance": {"rule": "certain"}}, "acceptance.rule"),
+        ({"acceptance": {"threshold": 0.95}}, "threshold means nothing under the rule 'empirical'"),
+        ({"acceptance": {"rule": "posterior", "hopeless": 0.1}}, "hopeless means nothing under the rule 'posterior'"),
+        ({"acceptance": {"rule": "dose", "threshold": 0.1}}, "drop 0.15 must be below threshold 0.1"),
+        ({"acceptance": {"rule": "dose", "cap": 4}}, "acceptance.cap: 4 rollouts are less than the baseline takes"),
     ],
 )
 def test_a_wrong_configuration_names_the_key(change: dict[str, object], message: str) -> None:

@@ -16,7 +16,7 @@ from envharness.core.errors import ConfigChangedError, ConfigError, EnvHarnessEr
 from envharness.core.policy import PolicySpec
 from envharness.core.trace import Episode
 from envharness.core.types import JsonDict
-from envharness.rigger.config import DesignerConfig, EnvironmentConfig, RigConfig, TaskSelection
+from envharness.rigger.config import AcceptanceConfig, DesignerConfig, EnvironmentConfig, RigConfig, TaskSelection
 from envharness.rigger.loop import rig
 from envharness.rigger.records import RigSummary
 from envharness.rigger.results import load_results, load_summary
@@ -136,6 +136,39 @@ def test_a_run_killed_after_each_episode_goes_on_to_the_same_content(tmp_path: P
         assert len(second.played) == total - (kill_at if kill_at >= 2 else 0)
 
 
+DOSING: dict[str, Any] = {
+    **TOY,
+    "tasks": ["easy-0025", "hard-0093"],
+    "acceptance": AcceptanceConfig(rule="dose", threshold=0.6, cap=35),
+    "remeasure": 4,
+}
+
+
+def test_dose_finding_killed_anywhere_goes_on_to_the_same_content(tmp_path: Path) -> None:
+    settings = config(**DOSING)
+    whole = Wrapped()
+    summary, content = run(tmp_path / "whole", settings, whole)
+    assert summary.claimed is None or summary.claimed >= 0.6
+    assert summary.rollouts_a_task <= 35
+    assert summary.audit_all is not None
+    assert summary.audit_all.rollouts == 4
+    with RunStore.read(tmp_path / "whole") as store:
+        rounds = [entry for result in load_results(store, "template") for entry in result.rounds]
+    # The same dose again is one world, and its checks are not made again.
+    paid = [entry.candidate for entry in rounds if entry.measured is not None]
+    assert len({candidate.model_dump_json() for candidate in paid}) < len(paid)
+    total = len(whole.played)
+    assert total > 60
+    for kill_at in random.Random(7).sample(range(total), 3):
+        folder = tmp_path / f"killed-{kill_at}"
+        with pytest.raises(Killed):
+            run(folder, settings, Wrapped(dies_after=kill_at))
+        second = Wrapped(shuffle=kill_at)
+        _, resumed = run(folder, settings, second)
+        assert resumed == content
+        assert len(second.played) == total - kill_at
+
+
 def test_a_finished_run_started_again_plays_nothing(tmp_path: Path) -> None:
     settings = config(tasks=["hall-0"], rounds=2)
     first, content = run(tmp_path, settings)
@@ -252,6 +285,14 @@ def test_a_pool_gives_the_same_content(tmp_path: Path, pool: Engine) -> None:
     with opened(tmp_path / "pool", settings) as store:
         rig(settings, store=store, engine=pool)
         assert store.export_canonical() == content
+
+
+def test_a_pool_finds_the_same_doses(tmp_path: Path, pool: Engine) -> None:
+    settings = config(**DOSING)
+    _, alone = run(tmp_path / "alone", settings)
+    with opened(tmp_path / "pool", settings) as store:
+        rig(settings, store=store, engine=pool)
+        assert store.export_canonical() == alone
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from envharness.report.markup import Html, join, tag
 from envharness.report.numbers import Band
 from envharness.report.text import percent
-from envharness.rigger.records import Measurement
+from envharness.rigger.records import Belief, Measurement
 from envharness.rigger.summary import Share
 
 BINS = 20
@@ -166,6 +166,14 @@ def rate_text(measurement: Measurement | None) -> str:
     """Write a measured rate, `not measured` where there is none."""
     rate = measurement.success_rate if measurement else None
     return "not measured" if rate is None else percent(rate)
+
+
+def belief_text(belief: Belief) -> str:
+    """Write in one line what a rule of probabilities believed of a candidate."""
+    return (
+        f"{percent(belief.probability)} sure that it is on target: success rate {percent(belief.rate)} "
+        f"({belief.low * 100:.0f} to {belief.high * 100:.0f}) by {belief.rollouts} rollouts"
+    )
 
 
 def _diamond(x: float, y: float, size: float) -> str:

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import comb
 
+from envharness.rigger.audits import audit_tasks, claimed_share
 from envharness.rigger.measurement import in_band
-from envharness.rigger.records import Measurement, Round, TaskResult
+from envharness.rigger.records import Measurement, Round, ShareAudit, TaskResult
 from envharness.rigger.summary import (
     Share,
     accepted_round,
+    accepted_tasks,
     count_rollouts,
     deciding_measurement,
     fresh_share,
@@ -79,12 +81,28 @@ class Figures:
     """In band by fresh rollouts among the accepted tasks only; None where none were asked for."""
     deciding_rollouts: int
     """K: rollouts of the largest batch that decided; 0 where nothing was measured."""
+    deciding_differ: bool
+    """Whether some tasks were decided by fewer."""
     fresh_rollouts: int
     """Fresh rollouts a task; 0 where none were asked for."""
     rollouts: int
     """Rollouts asked for, the fresh ones included."""
     invalid_rollouts: int
     """Those of them that were not valid."""
+    rollouts_a_task: float
+    """Rollouts asked for, without the fresh ones, over all tasks; 0 where there is none."""
+    claimed: float | None
+    """Mean probability on target with which tasks were accepted; None where the rule believed nothing."""
+    audit_accepted: ShareAudit | None
+    """What fresh rollouts say of the accepted tasks; None where none were asked for, or nothing was accepted."""
+    audit_all: ShareAudit | None
+    """The same of all tasks."""
+
+    @property
+    def deciding(self) -> str:
+        """The rollouts that decided, in words: `5`, or `up to 45` where they differ from task to task."""
+        return f"{'up to ' if self.deciding_differ else ''}{self.deciding_rollouts}"
+
     flaws: tuple[FlawCount, ...]
     """Every flaw that was looked for, the most frequent first."""
 
@@ -110,8 +128,9 @@ def by_round(result: TaskResult) -> list[list[Round]]:
 def figures_of(results: Sequence[TaskResult], band: Band) -> Figures:
     """Compute the figures of one designer's results."""
     statuses = [result.status for result in results]
-    accepted = [result for result in results if result.status == "accepted"]
+    accepted = accepted_tasks(results)
     asked, invalid = count_rollouts(results)
+    decided, _ = count_rollouts(results, remeasured=False)
     deciding = [deciding_measurement(result) for result in results]
     fresh = [batch for result in results for batch in (result.before, result.remeasured) if batch is not None]
     return Figures(
@@ -126,9 +145,14 @@ def figures_of(results: Sequence[TaskResult], band: Band) -> Figures:
         remeasured=share_remeasured(results, band.bounds),
         accepted_remeasured=share_remeasured(accepted, band.bounds),
         deciding_rollouts=max((batch.asked for batch in deciding), default=0),
+        deciding_differ=len({batch.asked for batch in deciding}) > 1,
         fresh_rollouts=max((batch.asked for batch in fresh), default=0),
         rollouts=asked,
         invalid_rollouts=invalid,
+        rollouts_a_task=decided / len(results) if results else 0.0,
+        claimed=claimed_share(results),
+        audit_accepted=audit_tasks(accepted, band.bounds),
+        audit_all=audit_tasks(results, band.bounds),
         flaws=count_flaws(results),
     )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from envharness.core.files import write_atomically
 from envharness.core.messages import counted
+from envharness.report.audit import audit_section
 from envharness.report.figures import distribution, distribution_panel, share_bar
 from envharness.report.flaws import flaw_section
 from envharness.report.markup import Html, join, table, tag
@@ -75,6 +76,7 @@ def _results(run: Run, weaknesses: Sequence[Weakness]) -> Html:
         _headline(run),
         _distributions(run),
         _comparison(run),
+        audit_section(run),
         flaw_section(run.main.figures, weaknesses),
         _tasks(run),
     )
@@ -114,7 +116,7 @@ def _headline(run: Run) -> Html:
             "In band, before → after",
             join(percent(figures.before.value), tag("span", " → ", class_="arrow"), percent(figures.after.value)),
             f"{figures.before.count} → {figures.after.count} of {figures.tasks} tasks, "
-            f"by the {figures.deciding_rollouts} rollouts that decided",
+            f"by the {figures.deciding} rollouts that decided",
             "lead",
         ),
         _null_tile(null),
@@ -161,6 +163,14 @@ def _fresh_tile(figures: Figures, null: Figures | None) -> Html:
 
 
 def _caution(figures: Figures, band: Band) -> str:
+    if figures.claimed is not None:
+        text = (
+            f"Shares are over all tasks of the run. Accepted tasks are believed to be in the band with a mean "
+            f"probability of {percent(figures.claimed)}"
+        )
+        if figures.audit_accepted is None:
+            return f"{text}; without fresh rollouts nothing holds that claim to account."
+        return f"{text}; fresh rollouts, which decided nothing, put it at {percent(figures.audit_accepted.share)}."
     deciding = figures.deciding_rollouts
     text = (
         f"Shares are over all tasks of the run. A task won exactly half the time shows in band in "
@@ -181,7 +191,7 @@ def _distributions(run: Run) -> Html:
         distribution("Before", [result.baseline for result in results], run.band),
         distribution("After", [deciding_measurement(result) for result in results], run.band),
     ]
-    notes = [f"{figures.deciding_rollouts} rollouts each"] * 2
+    notes = [f"{figures.deciding} rollouts each"] * 2
     if figures.remeasured is not None:
         panels.append(distribution("Re-measured", [result.remeasured for result in results], run.band))
         notes.append(f"{figures.fresh_rollouts} fresh rollouts each")

@@ -11,6 +11,7 @@ from envharness.core.policy import PolicySpec
 from envharness.core.types import JsonDict
 from envharness.report.numbers import Band, Figures, figures_of
 from envharness.report.usage import Spending
+from envharness.rigger.config import AcceptanceConfig
 from envharness.rigger.designers.llm_model import describe_model, policy_model
 from envharness.rigger.records import NULL_DESIGNER, RigSummary, TaskResult
 from envharness.rigger.results import DESIGNER_MODEL, load_all_results, load_budget, load_summary
@@ -36,6 +37,7 @@ class Run:
 
     config: JsonDict
     band: Band
+    acceptance: AcceptanceConfig
     environment: str
     policy: str
     main: DesignerRun
@@ -86,6 +88,7 @@ def load_run(store: RunStore) -> Run:
     return Run(
         config=config,
         band=band,
+        acceptance=_acceptance(config),
         environment=_id(config.get("environment")),
         policy=_id(config.get("policy")),
         main=main,
@@ -129,6 +132,14 @@ def _band(config: JsonDict) -> Band:
         if isinstance(low, int | float) and isinstance(high, int | float):
             return Band(float(low), float(high))
     return Band()
+
+
+def _acceptance(config: JsonDict) -> AcceptanceConfig:
+    """Read the rule of acceptance; the method's for a run of a version that had no other, or a later one's."""
+    try:
+        return AcceptanceConfig.model_validate(config.get("acceptance", {}))
+    except ValidationError:
+        return AcceptanceConfig()
 
 
 def _id(value: JsonValue) -> str:

@@ -9,7 +9,7 @@ from envharness.core.messages import counted
 from envharness.core.spec import ChainedNode, EnvironmentNode, StackSpec, WrappedNode
 from envharness.core.trace import Episode
 from envharness.report.failures import failure_list, failure_section
-from envharness.report.figures import rate_strip, rate_text
+from envharness.report.figures import belief_text, rate_strip, rate_text
 from envharness.report.markup import Html, join, table, tag
 from envharness.report.numbers import Band, by_round, flaw_of
 from envharness.report.source import action_list, candidate_line, python_source
@@ -97,7 +97,7 @@ def _measurements(result: TaskResult) -> Html:
     accepted = accepted_round(result)
     rows: list[tuple[str, Measurement | None]] = [("baseline", result.baseline)]
     if accepted:
-        rows.append((f"accepted in round {accepted.number}", accepted.measured))
+        rows.append((f"accepted in round {accepted.number}", deciding_measurement(result)))
     rows += [("base stack, fresh rollouts", result.before), ("final stack, fresh rollouts", result.remeasured)]
     heads = ("", "won", "success rate", "turns, mean", "out of steps", "blocked turns")
     cells = [_measurement_row(name, measured) for name, measured in rows if measured is not None]
@@ -181,6 +181,7 @@ def _content(entry: Round) -> Html:
         else _candidate(entry.candidate),
         tag("h6", "Free checks") if checks else None,
         tag("ul", checks, class_="checks") if checks else None,
+        tag("p", belief_text(entry.belief), class_="facts") if entry.belief else None,
         tag("h6", "Feedback") if entry.feedback else None,
         tag("p", cut(entry.feedback, PROSE_LIMIT), class_="prose") if entry.feedback else None,
         failure_section(entry),

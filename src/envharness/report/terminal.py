@@ -13,7 +13,9 @@ from rich.text import Text
 
 from envharness.core.messages import counted
 from envharness.core.trace import Episode, TraceStep
-from envharness.report.figures import rate_text
+from envharness.report.audit import HEADS as AUDIT_HEADS
+from envharness.report.audit import audit_notes, audit_rows, audit_title
+from envharness.report.figures import belief_text, rate_text
 from envharness.report.numbers import Band, Figures, by_round, flaw_of
 from envharness.report.run import Run
 from envharness.report.source import call_text, candidate_line
@@ -50,7 +52,8 @@ def run_tables(run: Run) -> Group:
         head = Text("This run has finished no task yet.", style="yellow")
         return Group(head, *standing_lines(run), *usage_lines(run.spending))
     declared = declared_weaknesses(run.config.get("policy"))
-    parts: list[RenderableType] = [summary_table(run), flaw_table(run.main.figures, declared), task_table(run)]
+    parts: list[RenderableType] = [summary_table(run), *audit_lines(run)]
+    parts += [flaw_table(run.main.figures, declared), task_table(run)]
     parts += usage_lines(run.spending)
     parts += [
         line(f"{result.task}: {result.reason}", _STYLES["invalid"], TEXT_LIMIT)
@@ -75,7 +78,8 @@ def summary_table(run: Run) -> Table:
         caption_justify="left",
     )
     deciding, fresh = run.main.figures.deciding_rollouts, run.main.figures.fresh_rollouts
-    heads = ["designer", "tasks", "accepted", "before", f"after (K = {deciding})"]
+    after = f"after (K {'≤' if run.main.figures.deciding_differ else '='} {deciding})"
+    heads = ["designer", "tasks", "accepted", "before", after]
     heads.append(f"re-measured ({fresh})" if fresh else "re-measured")
     for head in heads:
         table.add_column(head)
@@ -85,6 +89,19 @@ def summary_table(run: Run) -> Table:
     if run.null is None:
         table.add_row(Text(NULL_DESIGNER, style="dim"), *[Text("not run", style="dim")] * 5)
     return table
+
+
+def audit_lines(run: Run) -> list[RenderableType]:
+    """Tabulate the audit, how to read it beneath; nothing where no fresh rollouts were played."""
+    rows = audit_rows(run)
+    if not rows:
+        return []
+    table = Table(title=audit_title(run), title_justify="left")
+    for head in AUDIT_HEADS:
+        table.add_column(head)
+    for name, *cells in rows:
+        table.add_row(line(name), *cells)
+    return [table, *(Text(note) for note in audit_notes(run))]
 
 
 def standing_lines(run: Run) -> list[RenderableType]:
@@ -235,6 +252,8 @@ def _round(entry: Round, *, in_full: bool) -> Padding:
         for check in entry.checks
         if not check.passed
     ]
+    if entry.belief:
+        parts.append(Text(belief_text(entry.belief)))
     if entry.feedback:
         parts.append(paragraph(f"feedback: {entry.feedback}", "italic"))
     return Padding(Group(*parts), (1, 0, 0, 2))

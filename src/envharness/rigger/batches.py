@@ -36,28 +36,28 @@ class TaskBatches:
 
     def baseline(self) -> Batch:
         """K rollouts on the base stack, the same ones for every designer."""
-        return self._rollouts("rig/baseline", self.view.base_stack, self.seeds.baseline, self.config.rollouts)
+        return self._rollouts("rig/baseline", self.view.base_stack, self.seeds.baseline, range(self.config.rollouts))
 
-    def round(self, number: int, stack: StackSpec) -> Batch:
-        """K fresh rollouts on the stack of a round's candidate."""
+    def round(self, number: int, stack: StackSpec, indices: range) -> Batch:
+        """Fresh rollouts, of these indices, on the stack of a round's candidate."""
 
         def seed(index: int) -> int:
             return self.seeds.round(number, index)
 
-        return self._rollouts(f"rig/{self.designer_id}/round-{number}", stack, seed, self.config.rollouts)
+        return self._rollouts(f"rig/{self.designer_id}/round-{number}", stack, seed, indices)
 
     def remeasured_before(self) -> Batch:
         """Fresh rollouts on the base stack, the same ones for every designer."""
         stack, seed = self.view.base_stack, self.seeds.before
-        return self._rollouts("remeasure/before", stack, seed, self.config.remeasure, record_states=False)
+        return self._rollouts("remeasure/before", stack, seed, range(self.config.remeasure), record_states=False)
 
     def remeasured_after(self, stack: StackSpec) -> Batch:
         """Fresh rollouts on the final stack."""
         phase, seed = f"remeasure/{self.designer_id}", self.seeds.after
-        return self._rollouts(phase, stack, seed, self.config.remeasure, record_states=False)
+        return self._rollouts(phase, stack, seed, range(self.config.remeasure), record_states=False)
 
     def _rollouts(
-        self, phase: str, stack: StackSpec, seed: Callable[[int], int], count: int, *, record_states: bool = True
+        self, phase: str, stack: StackSpec, seed: Callable[[int], int], indices: range, *, record_states: bool = True
     ) -> Batch:
         jobs = tuple(
             RolloutJob(
@@ -70,7 +70,7 @@ class TaskBatches:
                 limits=self.config.limits,
                 record_states=record_states,
             )
-            for index in range(count)
+            for index in indices
         )
         return Batch(phase, jobs)
 

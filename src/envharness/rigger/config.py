@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from math import inf
 from pathlib import Path
 from typing import Literal, Self
 
@@ -13,6 +14,9 @@ from envharness.core.policy import PolicySpec
 from envharness.core.seeding import stream
 from envharness.rigger.records import NULL_DESIGNER
 from envharness.rollouts.job import Limits
+
+DEFAULT_CAP = 300
+"""Rollouts a task, where a rule of probabilities is given none."""
 
 
 class EnvironmentConfig(BaseModel):
@@ -46,6 +50,48 @@ class TaskSelection(BaseModel):
     """`first` in sorted order, evenly `spread` over it, or a `sample` drawn with the run's seed."""
 
 
+class AcceptanceConfig(BaseModel):
+    """How much evidence accepts a component. `objective` and band say what is aimed at; this says how sure to be.
+
+    `empirical` is the method's rule: the rate of K rollouts lies in the band. `posterior` accepts where the probability
+    that the true rate is on target reaches `threshold`, and plays on while it is undecided. `dose` does the same with
+    one response curve a task and type of component, which every rollout at any magnitude teaches; a candidate without
+    a magnitude is judged as by `posterior`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rule: Literal["empirical", "posterior", "dose"] = "empirical"
+    threshold: float = Field(default=0.9, gt=0.0, lt=1.0)
+    """The probability on target that accepts. Not for `empirical`."""
+    drop: float = Field(default=0.15, ge=0.0, lt=1.0)
+    """A candidate less probable than this to be on target is not played on. Not for `empirical`."""
+    hopeless: float = Field(default=0.04, ge=0.0, lt=1.0)
+    """`dose`: a task is given up once no type can be brought on target with this probability."""
+    batch: int = Field(default=5, ge=1, le=10_000)
+    """Rollouts between two looks. Not for `empirical`, whose batch is `rollouts`."""
+    cap: int | None = Field(default=None, ge=1)
+    """The most rollouts a task may pay for, its baseline included; None is 300, and no cap under `empirical`."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.drop >= self.threshold:
+            raise ValueError(f"drop {self.drop:g} must be below threshold {self.threshold:g}")
+        # Compared with the defaults, not with what was given: a stored configuration spells everything out.
+        unread = {"empirical": ("threshold", "drop", "hopeless", "batch"), "posterior": ("hopeless",), "dose": ()}
+        for name in unread[self.rule]:
+            if getattr(self, name) != AcceptanceConfig.model_fields[name].default:
+                raise ValueError(f"{name} means nothing under the rule {self.rule!r}: leave it out")
+        return self
+
+    @property
+    def most_rollouts(self) -> float:
+        """The cap in force; infinite where there is none."""
+        if self.cap is not None:
+            return self.cap
+        return inf if self.rule == "empirical" else DEFAULT_CAP
+
+
 class RigConfig(BaseModel):
     """A rigging run. Everything that decides its content is here, so a resumed run can be held to it."""
 
@@ -64,9 +110,10 @@ class RigConfig(BaseModel):
     rollouts: int = Field(default=5, ge=1, le=10_000)
     """K: rollouts of a baseline and of a round. All of them run, and a decision needs all of them."""
     rounds: int = Field(default=5, ge=1, le=1000)
-    """Write-validate rounds a task may use."""
+    """Write-validate rounds a task may use. Under `dose` a designer that steers is bound by the cap alone."""
     band: tuple[float, float] = (0.4, 0.6)
     """The target: success rates, both ends included."""
+    acceptance: AcceptanceConfig = AcceptanceConfig()
     remeasure: int = Field(default=0, ge=0, le=100_000)
     """Fresh rollouts a task, before and after, that take part in no decision; 0 leaves the re-measurement out."""
     check_retries: int = Field(default=3, ge=0, le=100)
@@ -95,6 +142,8 @@ class RigConfig(BaseModel):
             if len(set(self.tasks)) != len(self.tasks):
                 doubled = next(task for task in self.tasks if self.tasks.count(task) > 1)
                 raise ValueError(f"tasks: {doubled!r} is named twice")
+        if (cap := self.acceptance.most_rollouts) < self.rollouts:
+            raise ValueError(f"acceptance.cap: {cap} rollouts are less than the baseline takes ({self.rollouts})")
         if self.designer.id == NULL_DESIGNER and not self.null:
             raise ValueError("null: the designer is the null itself; leave 'null' on")
         return self

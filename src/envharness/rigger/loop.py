@@ -15,6 +15,7 @@ from envharness.rigger.config import DesignerConfig, RigConfig
 from envharness.rigger.designers.base import AnyDesigner, Designer, build_designer
 from envharness.rigger.designers.llm_model import describe_model, require_prices, same_model
 from envharness.rigger.driver import Driver
+from envharness.rigger.gate import require_band
 from envharness.rigger.objectives import SuccessBand
 from envharness.rigger.observe import TaskView, require_reversible, view_task
 from envharness.rigger.plan import TaskPlan, TaskPlanner
@@ -130,6 +131,7 @@ def _plans(
 ) -> Iterator[tuple[str, TaskPlan]]:
     """Plan what is not decided yet. A decided task would come to the same result from the same stored episodes."""
     objective = SuccessBand(*config.band)
+    require_band(config.acceptance, objective)
     for view in views:
         for designer in designers:
             if (designer.id, view.task) in decided:
@@ -158,7 +160,15 @@ def _finish(config: RigConfig, designers: list[DesignerConfig], store: RunStore,
     results: dict[str, list[TaskResult]] = {d.id: load_results(store, d.id) for d in designers}
     null = results.get(NULL_DESIGNER, [])
     summaries = {
-        name: summarise(found, null, band=config.band, designer=name, seconds=seconds, run_dir=str(store.folder))
+        name: summarise(
+            found,
+            null,
+            band=config.band,
+            designer=name,
+            seconds=seconds,
+            run_dir=str(store.folder),
+            acceptance=config.acceptance,
+        )
         for name, found in results.items()
     }
     for name, summary in summaries.items():

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from envharness.core.trace import Episode
-from envharness.rigger.records import Measurement
+from envharness.rigger.records import Candidate, Measurement, Round
 
 
 def measure(episodes: Sequence[Episode], keys: Sequence[str]) -> Measurement:
@@ -22,6 +22,36 @@ def measure(episodes: Sequence[Episode], keys: Sequence[str]) -> Measurement:
         turns=sum(steps),
         mean_steps=sum(steps) / len(steps) if steps else 0.0,
         episodes=tuple(keys),
+    )
+
+
+def batches_of(rounds: Iterable[Round], candidate: Candidate) -> list[Measurement]:
+    """Return what rounds measured on this very candidate. An incomplete batch says nothing, nor does a void one."""
+    return [entry.measured for entry in rounds if entry.candidate == candidate and counts(entry) and entry.measured]
+
+
+def counts(entry: Round) -> bool:
+    """Whether what a round measured is evidence: complete, and no hook failed in it."""
+    return entry.measured is not None and entry.measured.complete and entry.verdict != "component_fault"
+
+
+def pooled(batches: Sequence[Measurement]) -> Measurement:
+    """Take several batches on the same stack together, in the order given. ValueError where there is none."""
+    if not batches:
+        raise ValueError("pooled: give at least one batch")
+    if len(batches) == 1:
+        return batches[0]
+    valid = sum(batch.valid for batch in batches)
+    steps = sum(batch.mean_steps * batch.valid for batch in batches)
+    return Measurement(
+        asked=sum(batch.asked for batch in batches),
+        valid=valid,
+        successes=sum(batch.successes for batch in batches),
+        out_of_steps=sum(batch.out_of_steps for batch in batches),
+        blocked_turns=sum(batch.blocked_turns for batch in batches),
+        turns=sum(batch.turns for batch in batches),
+        mean_steps=steps / valid if valid else 0.0,
+        episodes=tuple(key for batch in batches for key in batch.episodes),
     )
 
 

@@ -9,7 +9,18 @@ from envharness.rigger.measurement import in_band, lost_to_limits
 from envharness.rigger.records import Direction, Measurement
 from envharness.statistics.beta import BetaPosterior
 
-VerdictName = Literal["in_band", "too_easy", "too_hard", "no_movement", "unsolvable", "incomplete"]
+VerdictName = Literal[
+    "in_band",
+    "too_easy",
+    "too_hard",
+    "no_movement",
+    "unsolvable",
+    "incomplete",
+    "undecided",
+    "component_fault",
+    "verifier_drift",
+    "check_failed",
+]
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 
 from envharness.components.fingerprints import with_fingerprints
+from envharness.core.canonical import canonical_json
 from envharness.core.messages import counted
 from envharness.core.trace import Episode
 from envharness.rigger.batches import TaskBatches
 from envharness.rigger.checks import verdict_of
 from envharness.rigger.config import RigConfig
-from envharness.rigger.designers.base import AnyDesigner, DesignAttempt, Designer, Evidence, Proposal
+from envharness.rigger.designers.base import AnyDesigner, DesignAttempt, Designer, Evidence, Proposal, steers
 from envharness.rigger.diagnose import diagnose
 from envharness.rigger.failure_shifts import compare_failures
 from envharness.rigger.free_checks import FreeChecks
-from envharness.rigger.measurement import component_fault, measure
+from envharness.rigger.gate import Gate
+from envharness.rigger.measurement import measure
 from envharness.rigger.objectives import Objective
 from envharness.rigger.observe import TaskView, policy_wins
 from envharness.rigger.records import (
@@ -34,7 +37,9 @@ from envharness.rigger.records import (
     TaskResult,
 )
 from envharness.rigger.requests import Batch, Work, play
+from envharness.rigger.validation import Validation
 from envharness.rigger.validity import check_rollouts, first_failed
+from envharness.statistics.rules import Ruling
 
 TaskPlan = Work[TaskResult]
 
@@ -100,8 +105,15 @@ class TaskPlanner:
         labels = yield from self._label(evidence, episodes, 0)
         evidence = replace(evidence, failures=tuple(labels or ()))
         stop = _Stop(f"not accepted within {counted(self.config.rounds, 'round')}")
-        for number in range(1, self.config.rounds + 1):
-            evidence, entry = yield from self._round(evidence, number)
+        gate = Gate(self.config, self.objective, result.baseline, direction)
+        for number in count(1) if self._steers else range(1, self.config.rounds + 1):
+            if not gate.batch_size(evidence.rounds, 0):
+                stop = _Stop(f"not accepted within {gate.paid(evidence.rounds)} rollouts")
+                break
+            if _unchecked(evidence) >= self.config.rounds:
+                stop = _Stop("free checks could not be carried out", invalid=True)
+                break
+            evidence, entry = yield from self._round(evidence, gate, number)
             if isinstance(entry, _Stop):
                 stop = entry
                 break
@@ -132,25 +144,19 @@ class TaskPlanner:
         }
         return result.model_copy(update=update)
 
-    def _round(self, evidence: Evidence, number: int) -> Work[tuple[Evidence, Round | _Stop]]:
+    def _round(self, evidence: Evidence, gate: Gate, number: int) -> Work[tuple[Evidence, Round | _Stop]]:
         """Write and validate once. Candidates that fail a free check are written anew, a bounded number of times."""
         entry: Round | _Stop = _Stop("no attempt is allowed")
         for attempt in range(self.config.check_retries + 1):
             proposal = yield from self._propose(evidence, number, attempt)
             if proposal.unanswered or proposal.gave_up:
                 return evidence, _Stop(proposal.unanswered or proposal.gave_up, invalid=bool(proposal.unanswered))
-            candidate = (proposal.candidate or Candidate()).model_copy(
-                update={"contract_seed": self.batches.seeds.contract(number, attempt)}
-            )
+            candidate = self._seeded(proposal.candidate or Candidate())
             diagnosis = proposal.diagnosis or self._current_diagnosis(evidence)
-            checks = (
-                [CandidateCheck(id="answer", passed=False, detail=proposal.problem)]
-                if proposal.candidate is None
-                else (yield from FreeChecks(self.batches, evidence.baseline, self.unsafe_hooks).run(candidate, number))
-            )
+            checks = yield from self._check(evidence, proposal, candidate, number)
             written = {"diagnosis": diagnosis, "prediction": proposal.prediction}
             if not (verdict := verdict_of(checks)):
-                entry, latest = yield from self._validate(evidence, candidate, checks, number)
+                entry, latest = yield from self._validate(evidence, gate, candidate, checks, number)
                 entry = entry.model_copy(update=written)
                 entry = yield from self._analyse(evidence, entry, latest)
                 return _with(evidence, entry, latest), entry
@@ -171,6 +177,10 @@ class TaskPlanner:
     @property
     def _asks(self) -> bool:
         return not isinstance(self.designer, Designer)
+
+    @property
+    def _steers(self) -> bool:
+        return steers(self.designer, self.config.acceptance)
 
     def _propose(self, evidence: Evidence, number: int, attempt: int) -> Work[Proposal]:
         """Let the designer write, at once or by asking."""
@@ -202,31 +212,39 @@ class TaskPlanner:
 
     # --- the verdict -------------------------------------------------------------------------------------------------
 
+    def _seeded(self, candidate: Candidate) -> Candidate:
+        """Give the hooks their random stream, the same whenever the candidate is played: it is one fixed world."""
+        content = canonical_json(candidate.model_dump(mode="json", include={"in_env_actions", "contract_source"}))
+        return candidate.model_copy(update={"contract_seed": self.batches.seeds.contract(content)})
+
+    def _check(
+        self, evidence: Evidence, proposal: Proposal, candidate: Candidate, number: int
+    ) -> Work[list[CandidateCheck]]:
+        """Make the free checks. A candidate that was played before has passed them."""
+        if proposal.candidate is None:
+            return [CandidateCheck(id="answer", passed=False, detail=proposal.problem)]
+        if any(entry.measured is not None and entry.candidate == candidate for entry in evidence.rounds):
+            return []
+        return (yield from FreeChecks(self.batches, evidence.baseline, self.unsafe_hooks).run(candidate, number))
+
     def _validate(
-        self, evidence: Evidence, candidate: Candidate, checks: list[CandidateCheck], number: int
+        self, evidence: Evidence, gate: Gate, candidate: Candidate, checks: list[CandidateCheck], number: int
     ) -> Work[tuple[Round, tuple[Episode, ...]]]:
-        """Pay for K fresh rollouts and decide from their aggregate."""
-        stack = candidate.apply(self.view.base_stack)
-        measured, episodes = yield from _measured(self.batches.round(number, stack))
-        checks = [*checks, *(made := check_rollouts(episodes))]
-        if fault := component_fault(episodes):
-            verdict, feedback, accepts = "component_fault", f"the batch is void, {fault}", False
-        elif failed := first_failed(made):
-            verdict, feedback, accepts = verdict_of(made), f"check {failed.id} failed: {failed.detail}", False
-        else:
-            judged = self.objective.judge(evidence.measured, measured, evidence.direction)
-            verdict, feedback, accepts = judged.name, judged.feedback, judged.accepts
-        last = number == self.config.rounds
+        """Pay for fresh rollouts and write down what the gate says of them."""
+        found = yield from Validation(self.batches, gate, self._steers).run(candidate, evidence.rounds, number)
+        accepts = found.judgement.ruling is Ruling.ACCEPT
+        last = number == self.config.rounds and not self._steers
         entry = Round(
             number=number,
             candidate=candidate,
-            checks=checks,
-            measured=measured,
+            checks=[*checks, *found.checks],
+            measured=found.measured,
+            belief=found.judgement.belief,
             decision="accept" if accepts else "reject" if last else "refine",
-            verdict=verdict,
-            feedback=feedback,
+            verdict=found.judgement.verdict.name,
+            feedback=found.judgement.verdict.feedback,
         )
-        return entry, episodes
+        return entry, found.episodes
 
     def _current_diagnosis(self, evidence: Evidence) -> Diagnosis:
         """Return what the latest complete rollouts show; those of the baseline until a candidate was measured."""
@@ -244,6 +262,7 @@ class TaskPlanner:
             seed=self.batches.seeds.design,
             direction=direction,
             band=self.config.band,
+            acceptance=self.config.acceptance,
             max_steps=self.config.limits.max_steps,
             tools=self.view.tools,
             state_schema=self.view.state_schema,
@@ -258,6 +277,11 @@ def _measured(batch: Batch) -> Work[tuple[Measurement, tuple[Episode, ...]]]:
     """Play a batch; return its figures and its episodes."""
     episodes = tuple((yield from play(batch)))
     return measure(episodes, [job.key for job in batch.jobs]), episodes
+
+
+def _unchecked(evidence: Evidence) -> int:
+    """Return the rounds that ended because our side could not check a candidate."""
+    return len({e.number for e in evidence.rounds if e.verdict == "incomplete" and e.measured is None})
 
 
 def _with(evidence: Evidence, entry: Round, latest: tuple[Episode, ...]) -> Evidence:

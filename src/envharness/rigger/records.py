@@ -135,6 +135,21 @@ class CandidateCheck(BaseModel):
     detail: str = ""
 
 
+class Belief(BaseModel):
+    """What was believed of a candidate when a rule of probabilities looked."""
+
+    model_config = ConfigDict(frozen=True)
+
+    probability: float = Field(ge=0.0, le=1.0)
+    """That its true success rate is on target."""
+    rate: float
+    """Expected, with the ends of its 95 % credible interval."""
+    low: float
+    high: float
+    rollouts: int
+    """All that it rests on; those at other magnitudes included, where one response curve joins them."""
+
+
 class Round(BaseModel):
     """One write-validate round."""
 
@@ -146,10 +161,12 @@ class Round(BaseModel):
     checks: list[CandidateCheck] = Field(default_factory=list[CandidateCheck])
     measured: Measurement | None = None
     """None where a free check failed, so that no rollout was paid for."""
+    belief: Belief | None = None
+    """None under the method's rule, and where nothing complete was measured."""
     decision: Decision
     verdict: str = ""
-    """in_band, too_easy, too_hard, no_movement, unsolvable, verifier_drift, component_fault, check_failed or
-    incomplete."""
+    """in_band, too_easy, too_hard, no_movement, unsolvable, verifier_drift, component_fault, check_failed,
+    incomplete, or undecided (the rate looks right, but not surely enough)."""
     feedback: str = ""
     """What the next round is told."""
     prediction: Prediction | None = None
@@ -181,6 +198,24 @@ class TaskResult(BaseModel):
     """Final stack, fresh rollouts that took no part in the acceptance; None where not asked for."""
 
 
+class ShareAudit(BaseModel):
+    """What fresh rollouts, which decided nothing, say about the share of tasks truly in the band."""
+
+    model_config = ConfigDict(frozen=True)
+
+    share: float
+    """Expected, with the 95 % interval of a bootstrap over tasks. A task without fresh rollouts counts as outside."""
+    low: float
+    high: float
+    ceiling: float
+    """What so many rollouts could show if every rate were the middle of the band: each task by itself, flat prior."""
+    attainable: float
+    """The same through the prior that is fitted to all tasks together, as `share` is."""
+    tasks: int
+    rollouts: int
+    """Fresh rollouts a task."""
+
+
 class RigSummary(BaseModel):
     """The figures of a run. Every share is over all tasks of the run."""
 
@@ -198,3 +233,15 @@ class RigSummary(BaseModel):
     designer: str
     identity_in_band_after: float | None = None
     identity_in_band_remeasured: float | None = None
+    rollouts_deciding: int = 0
+    """Those of the rollouts that decided: baselines and rounds, without the re-measurement."""
+    rollouts_a_task: float = 0.0
+    """`rollouts_deciding` over all tasks, those that ended without a component included."""
+    claimed: float | None = None
+    """The mean probability on target with which tasks were accepted; None where no rule of probabilities accepted."""
+    audit_accepted: ShareAudit | None = None
+    """Of the accepted tasks; None where there is none, or no fresh rollouts were asked for."""
+    audit_all: ShareAudit | None = None
+    """Of all tasks of the run."""
+    suggested_threshold: float | None = None
+    """`acceptance.threshold` for the next run: higher than this run's where the audit falls short of the claim."""

@@ -41,6 +41,6 @@ class TaskSeeds:
         """The policy's seed in the re-measurement of the final stack."""
         return derive_seed(self.root, "policy", self.task, self.designer, "remeasure", "after", index)
 
-    def contract(self, number: int, attempt: int) -> int:
-        """The hooks' random stream: fixed for a candidate, never per rollout. In [0, 2**31)."""
-        return derive_seed(self.root, "contract", self.task, self.designer, number, attempt) >> 32
+    def contract(self, content: str) -> int:
+        """The hooks' random stream: fixed for a candidate of this content, whatever round plays it. In [0, 2**31)."""
+        return derive_seed(self.root, "contract", self.task, self.designer, content) >> 32

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envharness.rigger.measurement import in_band
+from envharness.rigger.audits import audit_tasks, claimed_share, suggested_threshold
+from envharness.rigger.config import AcceptanceConfig
+from envharness.rigger.measurement import batches_of, in_band, pooled
 from envharness.rigger.records import Measurement, RigSummary, Round, TaskResult
 from envharness.statistics.intervals import wilson
 
@@ -34,9 +36,14 @@ def accepted_round(result: TaskResult) -> Round | None:
 
 
 def deciding_measurement(result: TaskResult) -> Measurement:
-    """Return the batch that decided about the task: the accepted round's, or the baseline."""
+    """Return what decided about the task: the rollouts that accepted its candidate, or the baseline's.
+
+    By the method's rule that is the accepted round's batch; by a rule of probabilities all rollouts of the candidate.
+    """
     accepted = accepted_round(result)
-    return accepted.measured if accepted and accepted.measured else result.baseline
+    if accepted is None or accepted.measured is None:
+        return result.baseline
+    return accepted.measured if accepted.belief is None else pooled(batches_of(result.rounds, accepted.candidate))
 
 
 def share_in_band(batches: Sequence[Measurement | None], band: tuple[float, float]) -> Share:
@@ -72,9 +79,15 @@ def summarise(
     designer: str,
     seconds: float,
     run_dir: str,
+    acceptance: AcceptanceConfig | None = None,
 ) -> RigSummary:
-    """Return the figures of a run. `null` are the identity designer's results on the same tasks, or empty."""
+    """Return the figures of a run. `null` are the identity designer's results on the same tasks, or empty.
+
+    `acceptance` is the rule that accepted; without it no threshold is suggested.
+    """
     rollouts, invalid = count_rollouts(results)
+    deciding, _ = count_rollouts(results, remeasured=False)
+    claimed, audited = claimed_share(results), audit_tasks(accepted_tasks(results), band)
     return RigSummary(
         tasks=len(results),
         accepted=sum(result.status == "accepted" for result in results),
@@ -88,21 +101,36 @@ def summarise(
         designer=designer,
         identity_in_band_after=share_after(null, band).value if null else None,
         identity_in_band_remeasured=_value(share_remeasured(null, band)),
+        rollouts_deciding=deciding,
+        rollouts_a_task=deciding / len(results) if results else 0.0,
+        claimed=claimed,
+        audit_accepted=audited,
+        audit_all=audit_tasks(results, band),
+        suggested_threshold=suggested_threshold(acceptance, claimed, audited),
     )
 
 
-def count_rollouts(results: Sequence[TaskResult]) -> tuple[int, int]:
-    """Return the rollouts asked for and those not valid. A batch that results share, by its episodes, counts once."""
-    batches = [batch for result in results for batch in _batches(result)]
+def accepted_tasks(results: Sequence[TaskResult]) -> list[TaskResult]:
+    """Return the results whose candidate was accepted."""
+    return [result for result in results if result.status == "accepted"]
+
+
+def count_rollouts(results: Sequence[TaskResult], *, remeasured: bool = True) -> tuple[int, int]:
+    """Return the rollouts asked for and those not valid. A batch that results share, by its episodes, counts once.
+
+    `remeasured` says whether the fresh rollouts that decided nothing are counted, too.
+    """
+    batches = [batch for result in results for batch in _batches(result, remeasured=remeasured)]
     shared = {batch.episodes: batch for batch in batches if batch.episodes}
     counted = [*shared.values(), *(batch for batch in batches if not batch.episodes)]
     return (sum(batch.asked for batch in counted), sum(batch.asked - batch.valid for batch in counted))
 
 
-def _batches(result: TaskResult) -> list[Measurement]:
-    """Return every batch that the policy played for a task; `remeasured` may be `before` itself."""
+def _batches(result: TaskResult, *, remeasured: bool) -> list[Measurement]:
+    """Return the batches that the policy played for a task; its last one may be the one before it."""
+    fresh = (result.before, result.remeasured) if remeasured else ()
     rounds = [entry.measured for entry in result.rounds]
-    return [batch for batch in (result.baseline, *rounds, result.before, result.remeasured) if batch is not None]
+    return [batch for batch in (result.baseline, *rounds, *fresh) if batch is not None]
 
 
 def _value(share: Share | None) -> float | None:

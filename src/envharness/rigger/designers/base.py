@@ -13,7 +13,7 @@ from envharness.core.registry import load
 from envharness.core.trace import Episode
 from envharness.core.types import Action, ToolSchema
 from envharness.llm.config import ModelConfig
-from envharness.rigger.config import DesignerConfig
+from envharness.rigger.config import AcceptanceConfig, DesignerConfig
 from envharness.rigger.records import Candidate, Diagnosis, Direction, FailureLabel, Measurement, Prediction, Round
 from envharness.rigger.requests import Batch, Work
 
@@ -27,6 +27,8 @@ class Evidence:
     """The root of every random choice the designer makes for this task. Never the global RNG."""
     direction: Direction
     band: tuple[float, float]
+    acceptance: AcceptanceConfig
+    """How sure the gate wants to be."""
     max_steps: int
     tools: tuple[ToolSchema, ...]
     state_schema: str
@@ -49,6 +51,9 @@ class Evidence:
 @runtime_checkable
 class Designer(Protocol):
     """Writes candidates. One instance a task; what it proposes depends on the evidence alone.
+
+    Where a rule of probabilities leaves a candidate undecided, it is played on. A designer that says where the next
+    rollouts go by itself has a method `steers(acceptance) -> bool`: where that is true, it is asked after every batch.
 
     A run that was killed asks again with the same evidence, so `propose` must answer the same: no memory of its own,
     no clock, no global randomness.
@@ -117,6 +122,12 @@ class AskingDesigner(Protocol):
 
 
 AnyDesigner = Designer | AskingDesigner
+
+
+def steers(designer: AnyDesigner, acceptance: AcceptanceConfig) -> bool:
+    """Whether a designer says itself, after every batch, where the next rollouts go."""
+    says = getattr(designer, "steers", None)
+    return bool(says(acceptance)) if callable(says) else False
 
 
 def build_designer(config: DesignerConfig, policy: PolicySpec | None = None) -> AnyDesigner:

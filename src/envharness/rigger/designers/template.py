@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from envharness.core.errors import ConfigError
+from envharness.rigger.config import AcceptanceConfig
 from envharness.rigger.designers.base import Evidence
+from envharness.rigger.designers.dosing import best_dose, known_candidate
 from envharness.rigger.diagnose import STANDS_OUT
 from envharness.rigger.records import Candidate, Diagnosis, Round
 from envharness.rigger.search import Response, next_magnitude
@@ -17,22 +19,29 @@ CHECKS_LOST = 3
 """A type that failed this many free checks without one paid round is given up: its window is too narrow to find."""
 
 
-MOVED = frozenset({"too_easy", "too_hard", "unsolvable"})
+MOVED = frozenset({"too_easy", "too_hard", "unsolvable", "undecided"})
 """Verdicts that say the type works and the magnitude does not."""
 
 
 class TemplateDesigner:
     """Needs no model. The refinement rule: movement keeps the type and changes the size; no movement changes the type.
 
-    `only` names the templates it may use (default: all of the library).
+    Under the acceptance rule `dose` one response curve a type chooses both: every batch goes to the type and magnitude
+    that is most probably on target. `only` names the templates it may use (default: all of the library).
     """
 
     def __init__(self, only: Sequence[str] | None = None) -> None:
         self._library = choose_templates(only)
 
+    def steers(self, acceptance: AcceptanceConfig) -> bool:
+        """Under `dose` every batch may go to another dose."""
+        return acceptance.rule == "dose"
+
     def propose(self, evidence: Evidence) -> Candidate | None:
         """Go on with the type at hand as long as its magnitude has somewhere to go, then with the next best."""
         ranked = rank(self._library, evidence)
+        if self.steers(evidence.acceptance):
+            return _most_probable(ranked, evidence)
         last = evidence.rounds[-1] if evidence.rounds else None
         if last is not None:
             if last.verdict == "incomplete":
@@ -45,6 +54,19 @@ class TemplateDesigner:
         untried = [template for template in ranked if template.id not in tried]
         promising = [template for template in untried if appeal(template, evidence.diagnosis) >= PROMISING]
         return _first_of(promising, evidence) or _deeper(ranked, evidence) or _first_of(untried, evidence)
+
+
+def _most_probable(ranked: Sequence[Template], evidence: Evidence) -> Candidate | None:
+    """Return the candidate that is most probably on target, or None where none is likely enough any more."""
+    buildable = [template for template in ranked if template.build(evidence, template.first) is not None]
+    while (best := best_dose(buildable, evidence)) is not None:
+        template, magnitude = best
+        candidate = known_candidate(template, magnitude, evidence.rounds) or make(template, evidence, magnitude)
+        if candidate is not None:
+            return candidate
+        # It finds nothing to work with at this magnitude, though it did at its first.
+        buildable.remove(template)
+    return None
 
 
 def choose_templates(only: Sequence[str] | None) -> tuple[Template, ...]:
