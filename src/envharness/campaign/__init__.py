@@ -1,0 +1,1 @@
+"""Campaigns: several runs of the rigger that answer one question together."""
