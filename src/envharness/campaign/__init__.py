@@ -1,1 +1,1 @@
-"""Campaigns: several runs of the rigger that answer one question together."""
+"""What joins rigging, skills and evaluation into one command."""

@@ -95,7 +95,7 @@ class Sample:
 
     def share(self, value: Value) -> Estimate:
         """Return a share of all tasks and its interval."""
-        return self.estimate(Measure("", "", "share", value))
+        return self.estimate(Measure("", "", "", "share", value))
 
 
 def estimate(value: float, samples: Numbers) -> Estimate:

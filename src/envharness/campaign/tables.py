@@ -9,7 +9,6 @@ from math import comb
 from envharness.campaign.compare import Comparison, DesignerFigures
 from envharness.campaign.figures import Difference, Estimate
 from envharness.campaign.measures import MEASURES
-from envharness.campaign.variety import KINDS
 from envharness.core.messages import counted
 from envharness.report.numbers import Band
 from envharness.report.text import percent
@@ -18,6 +17,7 @@ from envharness.rigger.records import Measurement
 
 _UNITS = {measure.id: measure.unit for measure in MEASURES}
 _TITLES = {measure.id: measure.title for measure in MEASURES}
+_HEADS = {measure.id: measure.head for measure in MEASURES}
 _SMALL = 0.001
 
 
@@ -80,9 +80,10 @@ def shares(comparison: Comparison, policy: str) -> TextTable:
     names = ["in_band_before", "accepted", "in_band_counted"]
     if comparison.remeasure:
         names += ["in_band_fresh", "in_band_expected", "accepted_held"]
+    low, high = comparison.band
     return TextTable(
-        f"Share of all tasks{_on(comparison, policy)}",
-        ("designer", *(_TITLES[name] for name in names)),
+        f"Share of all tasks in the band [{low:g}, {high:g}]{_on(comparison, policy)}",
+        ("designer", *(_HEADS[name] for name in names)),
         tuple((entry.designer, *(cell(entry, name) for name in names)) for entry in comparison.of(policy)),
         _ceilings(comparison),
     )
@@ -97,17 +98,17 @@ def costs(comparison: Comparison, policy: str) -> TextTable:
             str(entry.accepted),
             f"{entry.rollouts:,}",
             *(cell(entry, name) for name in names),
-            f"{entry.gave_up} ({entry.unspent:,} rollouts)",
+            f"{entry.gave_up} ({entry.unspent:,})",
         )
         for entry in comparison.of(policy)
     ]
     return TextTable(
-        f"What it cost{_on(comparison, policy)}",
-        ("designer", "accepted", "rollouts", *(_TITLES[name] for name in names), "gave up, unspent"),
+        f"Rollouts paid for{_on(comparison, policy)}",
+        ("designer", "accepts", "rollouts", *(_HEADS[name] for name in names), "gave up (unspent)"),
         tuple(rows),
-        "Rollouts paid for until the decisions, failed tasks' among them, fresh ones not. Each designer is charged the "
-        "baselines, which were played once for all. Who gave up a task before its budget was used is charged what was "
-        "used.",
+        "Until the decisions, failed tasks' among them, fresh ones not. Each designer is charged the baselines, which "
+        "were played once for all. Gave up: tasks left outside the band with rollouts left to pay for; those it did "
+        "not use are not charged.",
     )
 
 
@@ -118,7 +119,7 @@ def tests(comparison: Comparison, policy: str) -> TextTable:
     rows = [
         (
             entry.designer,
-            f"{_TITLES[entry.measure]}{' per 100 rollouts' if _UNITS[entry.measure] == 'per 100 rollouts' else ''}",
+            _TITLES[entry.measure],
             _difference(entry),
             _p(entry.p),
             *((_p(entry.p_adjusted),) if several else ()),
@@ -126,10 +127,10 @@ def tests(comparison: Comparison, policy: str) -> TextTable:
         )
         for entry in sorted(found, key=lambda entry: comparison.designers.index(entry.designer))
     ]
-    heads = ("designer", "measure", "difference", "p", *(("adjusted p",) if several else ()), "tasks higher / lower")
+    heads = ("designer", "measure", "difference", "p", *(("adjusted",) if several else ()), "higher / lower")
     note = (
-        "Designer minus reference, on the same tasks. p: sides of whole tasks swapped, two-sided. Adjusted: for the "
-        "number of designers (Holm), measure by measure; not for the number of measures."
+        "Designer minus reference on the same tasks. p: the two sides of whole tasks swapped, two-sided. Adjusted: for "
+        "the number of designers (Holm), measure by measure, not for the number of measures. Higher / lower: tasks."
     )
     return TextTable(f"Against {comparison.reference}{_on(comparison, policy)}", heads, tuple(rows), note)
 
@@ -140,10 +141,9 @@ def at_equal_spend(comparison: Comparison, policy: str) -> TextTable:
     budgets: list[int] = []
     for entry in comparison.of(policy):
         budgets = [point.budget for point in entry.curve]
-        rows.append((entry.designer, "counted", *(show(point.counted, "share") for point in entry.curve)))
+        rows.append((entry.designer, "counted", *(_share(point.counted) for point in entry.curve)))
         if comparison.remeasure:
-            fresh = (point.fresh for point in entry.curve)
-            rows.append((entry.designer, "re-measured", *(show(value, "share") if value else "-" for value in fresh)))
+            rows.append((entry.designer, "re-measured", *(_share(point.fresh) for point in entry.curve)))
     return TextTable(
         f"At equal spend{_on(comparison, policy)}: share in band within so many rollouts a task",
         ("designer", "in band", *map(str, budgets)),
@@ -156,24 +156,31 @@ def variety(comparison: Comparison, policy: str) -> TextTable:
     """Tabulate how different the accepted components are."""
     found = comparison.of(policy)
     size = found[0].variety.size
-    heads = ["designer", "accepted"]
-    for kind in KINDS:
-        heads += [f"{kind}s", f"in {size}", "bits"]
-    rows: list[tuple[str, ...]] = []
-    for entry in found:
-        row = [entry.designer, str(entry.variety.accepted)]
-        for kind in entry.variety.kinds.values():
-            row.append(str(kind.distinct))
-            row += [_plain(value) for value in (kind.distinct_at_size, kind.entropy_at_size)]
-        rows.append(tuple(row))
+    rows = [
+        (
+            entry.designer,
+            str(entry.variety.accepted),
+            name,
+            str(kind.distinct),
+            _plain(kind.distinct_at_size),
+            _plain(kind.entropy_at_size),
+        )
+        for entry in found
+        for name, kind in entry.variety.kinds.items()
+    ]
     note = (
-        "Different kinds among all accepted components, and, since more components show more kinds, among "
-        f"{size} of them chosen at random, with the entropy of those. Form: hook source without its literals, template "
-        "and Stage. Behaviour: which hooks did what to which kinds of action. Flaw: what the component answers."
+        "More components show more kinds, so designers are held against each other by "
+        f"{size} of their components, chosen at random many times over, with the entropy of those in bits (in brackets "
+        "what 95 % of the choices gave)."
         if size
         else "Too few components were accepted to compare their variety at equal numbers."
     )
-    return TextTable(f"Variety of the accepted components{_on(comparison, policy)}", tuple(heads), tuple(rows), note)
+    note += (
+        " Form: hook source without its literals, template and Stage. Behaviour: which hooks did what to which kinds "
+        "of action. Flaw: what the component answers."
+    )
+    heads = ("designer", "accepts", "kind", "different", f"in {size}" if size else "-", "entropy")
+    return TextTable(f"Variety of the accepted components{_on(comparison, policy)}", heads, tuple(rows), note)
 
 
 def cell(entry: DesignerFigures, measure: str) -> str:
@@ -189,7 +196,7 @@ def show(value: Estimate, unit: str) -> str:
         low, high = (100 * (bound or 0.0) for bound in (value.low, value.high))
         return f"{percent(value.value)} ({low:.0f} to {high:.0f})"
     if value.high is None:
-        return f"{value.value:.1f} (from {value.low:.1f})" if value.low is not None else f"{value.value:.1f}"
+        return f"{value.value:.1f} (from {value.low or 0.0:.1f})"
     return f"{value.value:.1f} ({value.low or 0.0:.1f} to {value.high:.1f})"
 
 
@@ -200,6 +207,10 @@ def _difference(entry: Difference) -> str:
     if _UNITS[entry.measure] == "share":
         return f"{100 * value.value:+.0f} points ({100 * value.low:+.0f} to {100 * value.high:+.0f})"
     return f"{value.value:+.1f} ({value.low:+.1f} to {value.high:+.1f})"
+
+
+def _share(value: Estimate | None) -> str:
+    return "-" if value is None or value.value is None else percent(value.value)
 
 
 def _plain(value: Estimate | None) -> str:
@@ -228,6 +239,7 @@ def _ceilings(comparison: Comparison) -> str:
         for won in range(fresh + 1)
     )
     return (
-        f"{text}, in {percent(band.ceiling(fresh))} of {fresh}; its expected share (flat prior) is then "
-        f"{percent(expected)}: no designer can show more."
+        f"{text}, and in {percent(band.ceiling(fresh))} of {fresh} fresh ones; its expected share by these is "
+        f"{percent(expected)}: no designer can show more. Held: accepted, and in band by the fresh rollouts. Expected: "
+        "the mean posterior probability by these (flat prior)."
     )

@@ -84,7 +84,7 @@ def print_comparison(comparison: Comparison) -> None:
     for table in all_tables(comparison):
         shown = Table(title=table.title, caption=table.note or None, title_justify="left", caption_justify="left")
         for head in table.heads:
-            shown.add_column(head)
+            shown.add_column(head, min_width=max(map(len, head.split())))
         for row in table.rows:
             shown.add_row(*map(Text, row))
         out.print(shown)
