@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from campaign.outcomes import outcome, sample
 from envharness.campaign.figures import curve_of, differences_of, estimates_of
 from envharness.campaign.outcomes import TaskOutcome
+from envharness.statistics.intervals import wilson
 from envharness.statistics.paired import mcnemar_test
 
 GOOD, POOR = outcome(rollouts=10, fresh=True, probability=0.9), outcome(accepted=False, rollouts=30, fresh=False)
@@ -61,7 +62,7 @@ def test_the_curve_gives_credit_from_the_rollout_on_that_decided() -> None:
     assert [point.fresh.value for point in found if point.fresh] == [0.0, *[0.25] * 5]
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(runs)
 def test_whoever_is_held_against_himself_differs_in_nothing(tasks: list[list[TaskOutcome]]) -> None:
     mine = sample(tasks, 100)
@@ -70,7 +71,19 @@ def test_whoever_is_held_against_himself_differs_in_nothing(tasks: list[list[Tas
         assert (entry.p, entry.higher, entry.lower) == (1.0, 0, 0)
 
 
-@settings(max_examples=30)
+def test_a_share_that_no_task_contradicts_is_not_certain() -> None:
+    """Every bootstrap sample of equal tasks is the same; what ten tasks can say about 0 % is Wilson's interval."""
+    nothing = estimates_of(sample([[POOR, POOR]] * 10), fresh=True)
+    assert (nothing["accepted"].low, nothing["accepted"].high) == pytest.approx(wilson(0, 10))
+    everything = estimates_of(sample([[GOOD, GOOD]] * 10), fresh=True)
+    assert (everything["accepted_held"].low, everything["accepted_held"].high) == pytest.approx(wilson(10, 10))
+    held_twice = estimates_of(sample([[GOOD]] * 2 + [[POOR]] * 8), fresh=True)["accepted_held"]
+    assert (held_twice.low, held_twice.high) == pytest.approx(wilson(2, 2)), "of the accepted, of which there are two"
+    assert nothing["accepted_held"].value is None
+    assert nothing["rollouts"].low == nothing["rollouts"].high == 30.0
+
+
+@settings(max_examples=30, deadline=None)
 @given(runs)
 def test_every_share_lies_in_its_interval_and_every_curve_rises(tasks: list[list[TaskOutcome]]) -> None:
     mine = sample(tasks, 100)

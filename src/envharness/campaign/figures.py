@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from envharness.campaign.measures import MEASURES, Measure, Value
 from envharness.campaign.outcomes import TaskOutcome
 from envharness.core.seeding import derive_seed
+from envharness.statistics.intervals import wilson
 from envharness.statistics.paired import (
     Draws,
     Numbers,
@@ -91,7 +92,13 @@ class Sample:
     def estimate(self, measure: Measure) -> Estimate:
         """Return the value of a measure and its interval."""
         above, below = self.sums(measure.above), self.sums(measure.below)
-        return estimate(ratio(above, below), ratio_samples(above, below, self.draws))
+        value = ratio(above, below)
+        if measure.unit == "share" and value in {0.0, 1.0}:
+            # Every bootstrap sample is the same then, which is no certainty: take the tasks that count as trials.
+            tasks = sum(part > 0 for part in below)
+            low, high = wilson(round(value * tasks), tasks)
+            return Estimate(value=value, low=low, high=high)
+        return estimate(value, ratio_samples(above, below, self.draws))
 
     def share(self, value: Value) -> Estimate:
         """Return a share of all tasks and its interval."""
