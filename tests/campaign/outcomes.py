@@ -18,6 +18,7 @@ def outcome(
         counted=accepted,
         fresh=fresh,
         probability=probability,
+        fresh_counts=(0, 0) if fresh is None else (50 if fresh else 80, 100),
         rollouts=rollouts,
         component=Component("form", "behaviour", "flaw") if accepted else None,
     )

@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from campaign.outcomes import outcome, sample
-from envharness.campaign.figures import curve_of, differences_of, estimates_of
+from envharness.campaign.figures import audit_of, curve_of, differences_of, estimates_of
 from envharness.campaign.outcomes import TaskOutcome
+from envharness.statistics.audit import audit
 from envharness.statistics.intervals import wilson
 from envharness.statistics.paired import mcnemar_test
 
@@ -81,6 +82,18 @@ def test_a_share_that_no_task_contradicts_is_not_certain() -> None:
     assert (held_twice.low, held_twice.high) == pytest.approx(wilson(2, 2)), "of the accepted, of which there are two"
     assert nothing["accepted_held"].value is None
     assert nothing["rollouts"].low == nothing["rollouts"].high == 30.0
+
+
+def test_the_audit_is_about_what_was_accepted_alone() -> None:
+    """The rejected tasks' rates do not vouch for the accepted ones'; seeds of one task go together."""
+    found = audit_of(sample([[GOOD, POOR]] * 8 + [[POOR, POOR]] * 4), (0.4, 0.6))
+    alone = audit([(50, 100)] * 8, (0.4, 0.6))
+    assert found
+    assert alone
+    assert found.share.value == pytest.approx(alone.share)
+    assert found.attainable == alone.attainable
+    assert audit_of(sample([[POOR]] * 3), (0.4, 0.6)) is None
+    assert audit_of(sample([[outcome()]] * 3), (0.4, 0.6)) is None
 
 
 @settings(max_examples=30, deadline=None)

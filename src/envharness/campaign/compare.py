@@ -11,10 +11,12 @@ from pydantic import BaseModel
 from envharness.campaign.cells import CellRunner
 from envharness.campaign.comparison import Cell, CompareConfig
 from envharness.campaign.figures import (
+    Audited,
     CurvePoint,
     Difference,
     Estimate,
     Sample,
+    audit_of,
     curve_of,
     differences_of,
     draw_tasks,
@@ -22,6 +24,7 @@ from envharness.campaign.figures import (
 )
 from envharness.campaign.outcomes import TaskOutcome, batches_of, most_rollouts, outcome_of
 from envharness.campaign.variety import Variety, variety_of
+from envharness.rigger.config import RigConfig
 from envharness.rigger.results import load_results
 from envharness.store.database import RunStore
 
@@ -42,6 +45,8 @@ class DesignerFigures(BaseModel):
     unspent: int
     """Those rollouts."""
     measures: dict[str, Estimate]
+    audited: Audited | None
+    """None where nothing was accepted, or nothing re-measured."""
     curve: list[CurvePoint]
     variety: Variety
 
@@ -100,7 +105,7 @@ def _read(cell: Cell, root: Path) -> _CellResult:
 def summarise(config: CompareConfig, results: Sequence[_CellResult], run_dir: str) -> Comparison:
     """Return what the results of all cells show together."""
     tasks, base = results[0].cell.tasks, config.base
-    draws, fresh, cap = draw_tasks(len(tasks), config.resamples), base.remeasure > 0, most_rollouts(base)
+    draws, fresh = draw_tasks(len(tasks), config.resamples), base.remeasure > 0
     figures: list[DesignerFigures] = []
     differences: list[Difference] = []
     for policy in config.players:
@@ -112,7 +117,7 @@ def summarise(config: CompareConfig, results: Sequence[_CellResult], run_dir: st
             {name: [o.component for o in sample.all if o.component] for name, sample in samples.items()}
         )
         figures += [
-            _figures(policy, name, sample, varieties[name], cap, fresh=fresh) for name, sample in samples.items()
+            _figures(policy, name, sample, varieties[name], base, fresh=fresh) for name, sample in samples.items()
         ]
         differences += differences_of(policy, samples, config.reference, fresh=fresh)
     return Comparison(
@@ -125,7 +130,7 @@ def summarise(config: CompareConfig, results: Sequence[_CellResult], run_dir: st
         reference=config.reference,
         band=base.band,
         rollouts=base.rollouts,
-        budget=cap,
+        budget=most_rollouts(base),
         remeasure=base.remeasure,
         played=len(frozenset[str]().union(*(entry.played for entry in results))),
         resamples=config.resamples,
@@ -134,7 +139,10 @@ def summarise(config: CompareConfig, results: Sequence[_CellResult], run_dir: st
     )
 
 
-def _figures(policy: str, designer: str, sample: Sample, variety: Variety, cap: int, *, fresh: bool) -> DesignerFigures:
+def _figures(
+    policy: str, designer: str, sample: Sample, variety: Variety, base: RigConfig, *, fresh: bool
+) -> DesignerFigures:
+    cap = most_rollouts(base)
     gave_up = [outcome for outcome in sample.all if outcome.status == "rejected" and outcome.rollouts < cap]
     return DesignerFigures(
         policy=policy,
@@ -145,6 +153,7 @@ def _figures(policy: str, designer: str, sample: Sample, variety: Variety, cap: 
         gave_up=len(gave_up),
         unspent=sum(cap - outcome.rollouts for outcome in gave_up),
         measures=estimates_of(sample, fresh=fresh),
+        audited=audit_of(sample, base.band),
         curve=curve_of(sample, cap, fresh=fresh),
         variety=variety,
     )

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from envharness.campaign.measures import MEASURES, Measure, Value
 from envharness.campaign.outcomes import TaskOutcome
 from envharness.core.seeding import derive_seed
+from envharness.statistics.audit import audit
 from envharness.statistics.intervals import wilson
 from envharness.statistics.paired import (
     Draws,
@@ -109,6 +110,30 @@ def estimate(value: float, samples: Numbers) -> Estimate:
     """Return a value and the interval of its bootstrap samples."""
     low, high = percentile_interval(samples, LEVEL) or (float("nan"), float("nan"))
     return Estimate(value=_number(value), low=_number(low), high=_number(high))
+
+
+class Audited(BaseModel):
+    """The share of the accepted components truly in band, from fresh rollouts of all of them together."""
+
+    share: Estimate
+    attainable: float
+    """What the same audit would show if every success rate were the middle of the band."""
+
+
+def audit_of(sample: Sample, band: tuple[float, float]) -> Audited | None:
+    """Audit what was accepted; None where nothing was, or nothing was re-measured.
+
+    The prior is fitted once. The interval is the bootstrap over tasks of what it says about each of them.
+    """
+    accepted = [outcome for outcome in sample.all if outcome.accepted]
+    found = audit([outcome.fresh_counts for outcome in accepted], band)
+    if found is None:
+        return None
+    chances = iter(found.in_band)
+    above = [sum(next(chances) for outcome in task if outcome.accepted) for task in sample.outcomes]
+    below = sample.sums(lambda outcome: outcome.accepted)
+    share = estimate(ratio(above, below), ratio_samples(above, below, sample.draws))
+    return Audited(share=share, attainable=found.attainable)
 
 
 def draw_tasks(tasks: int, samples: int) -> Draws:

@@ -36,7 +36,7 @@ MEASURES = (
     Measure(
         "in_band_fresh",
         "in band re-measured",
-        "re-measured",
+        "fresh",
         "share",
         lambda task: bool(task.fresh),
         fresh=True,
@@ -55,7 +55,7 @@ MEASURES = (
     Measure(
         "accepted_held",
         "accepted components that held",
-        "of the accepted, held",
+        "held",
         "share",
         lambda task: task.held,
         lambda task: task.accepted,

@@ -45,6 +45,8 @@ class TaskOutcome:
     """In band by rollouts that took no part in any decision; None where none were asked for."""
     probability: float | None
     """That the true rate is in band, by the fresh rollouts alone under a flat prior; None as above."""
+    fresh_counts: tuple[int, int]
+    """Successes and valid rollouts of the fresh ones."""
     rollouts: int
     """Paid for until the decision, the baseline's among them, the fresh ones not."""
     component: Component | None
@@ -88,6 +90,7 @@ def outcome_of(result: TaskResult, config: RigConfig, store: RunStore) -> TaskOu
         counted=in_band(deciding_measurement(result), config.band),
         fresh=in_band(fresh, config.band) if fresh else (False if config.remeasure else None),
         probability=(SuccessBand(*config.band).probability(fresh) if fresh else (0.0 if config.remeasure else None)),
+        fresh_counts=(fresh.successes, fresh.valid) if fresh else (0, 0),
         rollouts=count_distinct(decided),
         component=component_of(accepted.candidate, _played(accepted.measured, store)) if accepted else None,
     )

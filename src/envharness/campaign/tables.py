@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from math import comb
 
 from envharness.campaign.compare import Comparison, DesignerFigures
 from envharness.campaign.figures import Difference, Estimate
@@ -12,8 +11,6 @@ from envharness.campaign.measures import MEASURES
 from envharness.core.messages import counted
 from envharness.report.numbers import Band
 from envharness.report.text import percent
-from envharness.rigger.objectives import SuccessBand
-from envharness.rigger.records import Measurement
 
 _UNITS = {measure.id: measure.unit for measure in MEASURES}
 _TITLES = {measure.id: measure.title for measure in MEASURES}
@@ -79,13 +76,21 @@ def shares(comparison: Comparison, policy: str) -> TextTable:
     """Tabulate the shares in band."""
     names = ["in_band_before", "accepted", "in_band_counted"]
     if comparison.remeasure:
-        names += ["in_band_fresh", "in_band_expected", "accepted_held"]
+        names += ["in_band_fresh", "accepted_held"]
     low, high = comparison.band
+    rows = [
+        (
+            entry.designer,
+            *(cell(entry, name) for name in names),
+            *((show(entry.audited.share, "share") if entry.audited else "-",) if comparison.remeasure else ()),
+        )
+        for entry in comparison.of(policy)
+    ]
     return TextTable(
         f"Share of all tasks in the band [{low:g}, {high:g}]{_on(comparison, policy)}",
-        ("designer", *(_HEADS[name] for name in names)),
-        tuple((entry.designer, *(cell(entry, name) for name in names)) for entry in comparison.of(policy)),
-        _ceilings(comparison),
+        ("designer", *(_HEADS[name] for name in names), *(("audited",) if comparison.remeasure else ())),
+        tuple(rows),
+        _ceilings(comparison, policy),
     )
 
 
@@ -225,21 +230,20 @@ def _on(comparison: Comparison, policy: str) -> str:
     return f" on {policy}" if len(comparison.policies) > 1 else ""
 
 
-def _ceilings(comparison: Comparison) -> str:
+def _ceilings(comparison: Comparison, policy: str) -> str:
     """Say what the shares can reach at most."""
-    band, objective = Band(*comparison.band), SuccessBand(*comparison.band)
+    band = Band(*comparison.band)
     text = (
         f"A task won exactly half the time shows in band in {percent(band.ceiling(comparison.rollouts))} of batches of "
         f"{comparison.rollouts} rollouts"
     )
     if not (fresh := comparison.remeasure):
         return f"{text}."
-    expected = sum(
-        comb(fresh, won) / 2**fresh * objective.probability(Measurement(asked=fresh, valid=fresh, successes=won))
-        for won in range(fresh + 1)
-    )
+    reach = [
+        f"{entry.designer} {percent(entry.audited.attainable)}" for entry in comparison.of(policy) if entry.audited
+    ]
     return (
-        f"{text}, and in {percent(band.ceiling(fresh))} of {fresh} fresh ones; its expected share by these is "
-        f"{percent(expected)}: no designer can show more. Held: accepted, and in band by the fresh rollouts. Expected: "
-        "the mean posterior probability by these (flat prior)."
+        f"{text}, and in {percent(band.ceiling(fresh))} of {fresh} fresh ones. Held: of the accepted, those in band by "
+        "the fresh ones. Audited: of the accepted, the share expected truly in band by a prior fitted to all of them; if "
+        f"all were won exactly half the time it would show {', '.join(reach) or 'nothing, for nothing was accepted'}."
     )
