@@ -100,7 +100,7 @@ def test_ceilings_are_those_of_the_rollouts() -> None:
     """12 of 32 outcomes of five fair tosses are outside the band."""
     note = all_tables(comparison())[0].note.replace("\N{NO-BREAK SPACE}", " ")
     assert "in band in 62 % of batches of 5 rollouts, and in 96 % of 100 fresh ones" in note
-    assert "won exactly half the time it would show template" in note
+    assert "were each won exactly half the time it would show template" in note
 
 
 def test_undecided_tasks_are_warned_of() -> None:

@@ -244,6 +244,6 @@ def _ceilings(comparison: Comparison, policy: str) -> str:
     ]
     return (
         f"{text}, and in {percent(band.ceiling(fresh))} of {fresh} fresh ones. Held: of the accepted, those in band by "
-        "the fresh ones. Audited: of the accepted, the share expected truly in band by a prior fitted to all of them; if "
-        f"all were won exactly half the time it would show {', '.join(reach) or 'nothing, for nothing was accepted'}."
+        "the fresh ones. Audited: of the accepted, the share expected truly in band by a prior fitted to all of them; "
+        f"were each won exactly half the time it would show {', '.join(reach) or 'nothing, for nothing was accepted'}."
     )
