@@ -187,6 +187,9 @@ def test_strong_and_weak_designers_are_crossed_with_strong_and_weak_policies(tmp
     assert accepted["strong", "gives-up"] > 0
     # What it writes hinders only who gives up.
     assert accepted["strong", "steady"] == accepted["weak", "gives-up"] == accepted["weak", "steady"] == 0
+    asked = {(entry.designer, entry.policy): entry.usage for entry in found.figures}
+    assert asked["strong", "gives-up"]["designer"].calls > 0
+    assert asked["random", "steady"] == {}
     pairs = {(entry.policy, entry.designer) for entry in found.differences}
     assert pairs == {(policy, name) for policy in ("gives-up", "steady") for name in ("strong", "random")}
 

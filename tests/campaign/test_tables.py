@@ -10,6 +10,7 @@ from envharness.campaign.figures import Sample, audit_of, curve_of, differences_
 from envharness.campaign.page import PAGE, RESULT, markdown, write_comparison
 from envharness.campaign.tables import all_tables, warnings
 from envharness.campaign.variety import variety_of
+from envharness.core.usage import Usage
 
 GOOD = outcome(rollouts=10, fresh=True, probability=0.9)
 LUCKY = outcome(rollouts=10, fresh=False, probability=0.1)
@@ -24,13 +25,13 @@ SAMPLES = {
 def comparison(
     samples: dict[str, Sample] = SAMPLES, *, policies: tuple[str, ...] = ("solver",), fresh: int = 100, invalid: int = 0
 ) -> Comparison:
-    varieties = variety_of({name: [o.component for o in one.all if o.component] for name, one in samples.items()})
+    varieties = variety_of({name: [o.component for o in one.flat if o.component] for name, one in samples.items()})
     figures = [
         DesignerFigures(
             policy=policy,
             designer=name,
-            accepted=sum(o.accepted for o in one.all),
-            rollouts=sum(o.rollouts for o in one.all),
+            accepted=sum(o.accepted for o in one.flat),
+            rollouts=sum(o.rollouts for o in one.flat),
             invalid=invalid,
             gave_up=1,
             unspent=5,
@@ -38,6 +39,7 @@ def comparison(
             audited=audit_of(one, (0.4, 0.6)),
             curve=curve_of(one, 30, fresh=fresh > 0),
             variety=varieties[name],
+            usage={},
         )
         for policy in policies
         for name, one in samples.items()
@@ -101,6 +103,17 @@ def test_ceilings_are_those_of_the_rollouts() -> None:
     note = all_tables(comparison())[0].note.replace("\N{NO-BREAK SPACE}", " ")
     assert "in band in 62 % of batches of 5 rollouts, and in 96 % of 100 fresh ones" in note
     assert "were each won exactly half the time it would show template" in note
+
+
+def test_what_models_used_is_shown_where_there_were_some() -> None:
+    found = comparison()
+    assert "What the models used" not in markdown(found)
+    figures = [
+        entry.model_copy(update={"usage": {"designer": Usage(calls=3, prompt=1000, completion=200, cost=0.5)}})
+        for entry in found.figures[:1]
+    ]
+    page = markdown(found.model_copy(update={"figures": figures}))
+    assert "| template | solver | designer | 3 | 1,200 | 0.5 |" in page
 
 
 def test_undecided_tasks_are_warned_of() -> None:

@@ -130,3 +130,18 @@ def test_a_base_that_is_wrong_is_named_by_its_own_file(tmp_path: Path, capsys: p
     _, err = call(capsys, "compare", "-c", path, code=2)
     assert "rig.yaml" in err
     assert "'a' is named twice" in " ".join(err.split())
+
+
+@pytest.mark.slow
+def test_a_comparison_in_which_nothing_was_decided_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(
+        tmp_path,
+        **{
+            "policy: {id: solver}": "policy: {id: command, options: {command: [/no/such/program]}}",
+            "count: 2": "count: 1",
+            "remeasure: 4": "rollouts: 1",
+            "seeds: [1, 2]": "seeds: [1]",
+        },
+    )
+    _, err = call(capsys, "compare", "-c", path, code=5)
+    assert "no task was decided in any cell" in " ".join(err.split())

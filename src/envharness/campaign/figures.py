@@ -77,7 +77,7 @@ class Sample:
     """Bootstrap samples of the tasks, the same ones for every sample of a comparison."""
 
     @cached_property
-    def all(self) -> list[TaskOutcome]:
+    def flat(self) -> list[TaskOutcome]:
         """Every outcome."""
         return [outcome for task in self.outcomes for outcome in task]
 
@@ -125,7 +125,7 @@ def audit_of(sample: Sample, band: tuple[float, float]) -> Audited | None:
 
     The prior is fitted once. The interval is the bootstrap over tasks of what it says about each of them.
     """
-    accepted = [outcome for outcome in sample.all if outcome.accepted]
+    accepted = [outcome for outcome in sample.flat if outcome.accepted]
     found = audit([outcome.fresh_counts for outcome in accepted], band)
     if found is None:
         return None

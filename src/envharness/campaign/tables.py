@@ -31,8 +31,15 @@ class TextTable:
 def all_tables(comparison: Comparison) -> list[TextTable]:
     """Return the tables of a comparison, policy by policy."""
     tables = [crossing(comparison)] if len(comparison.policies) > 1 else []
+    tables += [model_usage(comparison)] if any(entry.usage for entry in comparison.figures) else []
     for policy in comparison.policies:
-        makers: Iterable[Callable[[Comparison, str], TextTable]] = (shares, costs, tests, at_equal_spend, variety)
+        makers: Iterable[Callable[[Comparison, str], TextTable]] = (
+            shares,
+            costs,
+            paired_tests,
+            at_equal_spend,
+            variety,
+        )
         tables += [maker(comparison, policy) for maker in makers]
     return tables
 
@@ -69,6 +76,28 @@ def crossing(comparison: Comparison) -> TextTable:
     ]
     return TextTable(
         f"Designers by policies: share of tasks {_TITLES[measure]}", ("designer", *comparison.policies), tuple(rows)
+    )
+
+
+def model_usage(comparison: Comparison) -> TextTable:
+    """Tabulate what model calls used."""
+    rows = [
+        (
+            entry.designer,
+            entry.policy,
+            role,
+            f"{usage.calls:,}",
+            f"{usage.prompt + usage.completion:,}",
+            f"{usage.cost:.4g}" if usage.cost else "-",
+        )
+        for entry in comparison.figures
+        for role, usage in entry.usage.items()
+    ]
+    return TextTable(
+        "What the models used",
+        ("designer", "policy", "role", "calls", "tokens", "cost"),
+        tuple(rows),
+        "A designer's own calls are no part of the rollout budget. The policy's hold the fresh rollouts.",
     )
 
 
@@ -117,7 +146,7 @@ def costs(comparison: Comparison, policy: str) -> TextTable:
     )
 
 
-def tests(comparison: Comparison, policy: str) -> TextTable:
+def paired_tests(comparison: Comparison, policy: str) -> TextTable:
     """Tabulate the paired differences from the reference."""
     found = [entry for entry in comparison.differences if entry.policy == policy]
     several = len(comparison.designers) > 2  # noqa: PLR2004  more than one pair

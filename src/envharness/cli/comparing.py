@@ -19,6 +19,7 @@ from envharness.campaign.tables import all_tables, headline, warnings
 from envharness.cli.config_file import read_config
 from envharness.cli.output import console, say
 from envharness.cli.rigging import EngineConfig, RigFile
+from envharness.core.errors import MachineryError
 from envharness.rollouts.engine import Engine, make_engine
 from envharness.rollouts.interrupts import GRACE_SECONDS, orderly_stop
 from envharness.rollouts.ledger import Budget
@@ -73,6 +74,16 @@ def carry_out(file: CompareFile, *, unsafe_hooks: bool = False, grace_seconds: f
         write_comparison(comparison, folder)
     say(f"done in {time.monotonic() - started:.0f} s; result: {folder / PAGE}, {folder / RESULT}")
     return comparison
+
+
+def require_measured(comparison: Comparison) -> None:
+    """Raise MachineryError where the machinery lost every task of every cell, so that nothing is known."""
+    outcomes = len(comparison.tasks) * len(comparison.seeds)
+    if all(entry.invalid == outcomes for entry in comparison.figures):
+        raise MachineryError(
+            f"no task was decided in any cell, so nothing was compared; `envharness show` of the folders in "
+            f"{Path(comparison.run_dir) / 'cells'} says why"
+        )
 
 
 def print_comparison(comparison: Comparison) -> None:
