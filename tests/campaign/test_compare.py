@@ -146,6 +146,18 @@ def test_a_finished_comparison_plays_nothing_and_takes_further_designers_and_see
     assert larger.figures[0].accepted >= first.figures[0].accepted
 
 
+def test_a_designer_put_before_the_others_starts_from_their_rollouts(tmp_path: Path) -> None:
+    """Played anew, a live model's baseline would differ, and nothing would be paired."""
+    how = {"seeds": [1], "base": {"tasks": ["hall-1"]}}
+    run(tmp_path, settings(designers=["random", "identity"], **how))
+    later = Counting()
+    run(tmp_path, settings(designers=["template", "random", "identity"], **how), later)
+    with RunStore.read(tmp_path / "cells" / "rigger.halls__Walker" / "seed-1" / "template") as store:
+        shared = {key for phase in SHARED_PHASES for key, _, _ in store.episodes(phase=phase)}
+    assert len(shared) == 4 + 3
+    assert not shared & set(later.played)
+
+
 def test_a_comparison_of_something_else_is_refused(whole: Whole) -> None:
     with pytest.raises(ConfigChangedError, match="band"):
         run(whole[0], settings(base={"band": (0.3, 0.7)}))
@@ -198,7 +210,8 @@ def test_strong_and_weak_designers_are_crossed_with_strong_and_weak_policies(tmp
     ("fields", "words"),
     [
         ({"base": {"tasks": ["hall-9"]}}, "no task 'hall-9'"),
-        ({"designers": ["tempalte", "random"]}, "unknown designer 'tempalte'"),
+        ({"designers": ["random", "tempalte"]}, "unknown designer 'tempalte'"),
+        ({"designers": ["random", {"id": "template", "options": {"only": ["mirror"]}}]}, "no template 'mirror'"),
         ({"policies": ["slover"]}, "unknown policy 'slover'"),
     ],
 )

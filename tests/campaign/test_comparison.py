@@ -32,7 +32,7 @@ def test_every_cell_is_a_run_of_its_own_on_the_same_tasks() -> None:
     ]
     assert len(cells) == 12
     assert len({cell.folder(Path("x")) for cell in cells}) == 12
-    assert [cell.first for cell in cells[:4]] == [True, False, False, True]
+    assert [cells[0].starts_as(cell) for cell in cells] == [False, True, True, *[False] * 9]
     assert {cell.config.designer.id: cell.config.null for cell in cells} == {
         "template": False,
         "random": False,
