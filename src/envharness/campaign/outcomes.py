@@ -40,7 +40,7 @@ class TaskOutcome:
     before: bool
     """In band by the rollouts of the baseline."""
     counted: bool
-    """In band by the rollouts that decided, as the method counts."""
+    """In band as the run itself counts: accepted, or in band by the rollouts of the baseline."""
     fresh: bool | None
     """In band by rollouts that took no part in any decision; None where none were asked for."""
     probability: float | None
@@ -87,7 +87,7 @@ def outcome_of(result: TaskResult, config: RigConfig, store: RunStore) -> TaskOu
         task=result.task,
         status=result.status,
         before=in_band(result.baseline, config.band),
-        counted=in_band(deciding_measurement(result), config.band),
+        counted=result.status == "accepted" or in_band(deciding_measurement(result), config.band),
         fresh=in_band(fresh, config.band) if fresh else (False if config.remeasure else None),
         probability=(SuccessBand(*config.band).probability(fresh) if fresh else (0.0 if config.remeasure else None)),
         fresh_counts=(fresh.successes, fresh.valid) if fresh else (0, 0),
