@@ -21,6 +21,7 @@ from envharness.rollouts.interrupts import GRACE_SECONDS, orderly_stop
 from envharness.rollouts.ledger import Budget, describe_usage, read_ledger
 from envharness.rollouts.progress import Progress, make_progress
 from envharness.rollouts.sizing import Count, read_count
+from envharness.rollouts.snapshots.snapshots import SnapshotMode
 from envharness.sandbox import require_sandbox
 from envharness.store.database import RunStore
 
@@ -40,6 +41,9 @@ class EngineConfig(BaseModel):
     they wait for a model."""
     ray_address: str | None = Field(default=None, pattern=r"^[^\s/:]+:[0-9]{1,5}$|^\[[0-9a-fA-F:]+\]:[0-9]{1,5}$")
     """`host:port` of the Ray cluster to join, for the backend `ray`; None starts one on this machine."""
+    snapshots: SnapshotMode = "auto"
+    """When rollouts are forked from one staged start: `auto` where that has proved to pay, `always` where it can be
+    done, or `never`."""
     retries: int = Field(default=RETRIES, ge=0, le=20)
     """Attempts beyond the first for an episode that the machinery lost."""
 
@@ -85,6 +89,7 @@ def carry_out(
             retries=file.engine.retries,
             unsafe_hooks=unsafe_hooks,
             episodes_per_worker=file.engine.episodes_per_worker,
+            snapshots=file.engine.snapshots,
             ray_address=file.engine.ray_address,
         ) as engine,
         make_progress(sys.stderr) as progress,
