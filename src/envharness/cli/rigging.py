@@ -11,13 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 
 from envharness.cli.output import console, say
 from envharness.core.errors import EnvHarnessError, MachineryError
-from envharness.core.types import JsonDict
 from envharness.core.version import VERSION
 from envharness.rigger.config import RigConfig
 from envharness.rigger.loop import rig
 from envharness.rigger.records import RigSummary
-from envharness.rigger.stacks import stacks_digest
-from envharness.rigger.witnesses import witnesses_digest
+from envharness.rigger.stacks import recorded_config
 from envharness.rollouts.engine import RETRIES, Backend, make_engine
 from envharness.rollouts.interrupts import GRACE_SECONDS, orderly_stop
 from envharness.rollouts.ledger import Budget, describe_usage, read_ledger
@@ -81,16 +79,10 @@ def carry_out(
     folder = Path(file.run_dir)
     content = file.content()
     content.check_policy()  # before there is a run folder that remembers a wrong configuration
-    recorded: JsonDict = content.model_dump(mode="json")
-    if content.stack_path is not None:
-        # What the run builds on is what stands in the files, wherever they are.
-        recorded["stacks"] = f"sha256:{stacks_digest(content.stack_path)}"
-    if content.witness_path is not None:
-        recorded["witnesses"] = f"sha256:{witnesses_digest(content.witness_path)}"
     started = time.monotonic()
     with (
         orderly_stop(grace_seconds, say) as stop,
-        RunStore.open(folder, config=recorded, command=command, resume=resume) as store,
+        RunStore.open(folder, config=recorded_config(content), command=command, resume=resume) as store,
         make_engine(
             file.engine.backend,
             workers=file.engine.workers,
