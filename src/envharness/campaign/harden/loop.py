@@ -13,7 +13,7 @@ from envharness.campaign.harden.matrix import row_of
 from envharness.campaign.harden.plan import CasePlanner, baseline_plan
 from envharness.campaign.harden.records import CaseResult, HardenResult, Tally, TaskBaseline
 from envharness.campaign.harden.results import put_result
-from envharness.campaign.harden.suite import Case, PlayedTask, Win
+from envharness.campaign.harden.suite import Case, PlayedTask, Win, distinct
 from envharness.campaign.harden.tally import tally
 from envharness.components.stack_file import save_stack
 from envharness.core.labels import labelled, run_id
@@ -139,12 +139,7 @@ def _wins_found(cases: Sequence[Case], found: dict[str, CaseResult], store: RunS
         if same_start and result.task in stuck and result.played.won:
             episodes = [episode for key in result.episodes if (episode := store.get_episode(key)) is not None]
             wins.setdefault(case.task.task, []).extend(policy_wins(episodes))
-    known = {case.task.task: set(case.task.wins) for case in cases}
-    return {
-        task: fresh
-        for task, entries in wins.items()
-        if (fresh := tuple(win for win in dict.fromkeys(entries) if win not in known[task]))
-    }
+    return {task: tuple(distinct(entries)) for task, entries in wins.items()}
 
 
 def _result(

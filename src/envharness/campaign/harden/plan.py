@@ -9,7 +9,7 @@ from itertools import product
 from envharness.campaign.harden.batches import HardenBatches
 from envharness.campaign.harden.config import HardenConfig
 from envharness.campaign.harden.records import CaseResult, Status
-from envharness.campaign.harden.suite import Case, PlayedTask, Win
+from envharness.campaign.harden.suite import Case, PlayedTask, Win, distinct
 from envharness.campaign.harden.tally import tally, tally_in_turn
 from envharness.core.trace import Episode
 from envharness.rigger.checks import MACHINERY, check_dry_run, check_solvable
@@ -102,7 +102,7 @@ class CasePlanner:
         return sorted(known, key=lambda win: sum(map(refused.matches, win)))
 
     def _wins(self, task: PlayedTask) -> list[Win]:
-        return list(dict.fromkeys((*self.further_wins.get(task.task, ()), *task.wins)))
+        return distinct([*self.further_wins.get(task.task, ()), *task.wins])
 
     def _measured(self, episodes: Sequence[Episode], keys: tuple[str, ...], *, verified: bool | None) -> CaseResult:
         played = tally(episodes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,12 +14,17 @@ from envharness.core.types import Action
 from envharness.rigger.designers.base import Evidence
 from envharness.rigger.diagnose import diagnose
 from envharness.rigger.measurement import measure
-from envharness.rigger.observe import TaskView, policy_wins
+from envharness.rigger.observe import TaskView, policy_wins, spell_all
 from envharness.rigger.patterns import ActionPattern
 from envharness.rigger.records import Candidate
 from envharness.rigger.seeds import TaskSeeds
 
 Win = tuple[Action, ...]
+
+
+def distinct(wins: Sequence[Win]) -> list[Win]:
+    """Return each of the action lists once, in order."""
+    return list({spell_all(win): win for win in reversed(wins)}.values())[::-1]
 
 
 @dataclass(frozen=True)
@@ -44,11 +50,8 @@ class PlayedTask:
     @cached_property
     def wins(self) -> tuple[Win, ...]:
         """Action lists known to win from the start of the task, shortest first: the policy's own and the reference."""
-        own = policy_wins(self.valid)
-        reference = self.view.reference
-        if reference is None or reference in own:
-            return own
-        return tuple(sorted((reference, *own), key=len))
+        own, reference = policy_wins(self.valid), self.view.reference
+        return own if reference is None else tuple(sorted(distinct([reference, *own]), key=len))
 
     @cached_property
     def evidence(self) -> Evidence:
