@@ -17,7 +17,21 @@ from typing import Annotated
 import typer
 
 from envharness import __version__
-from envharness.cli import check, clean, demo, envs, harden, load, replay, report, rig, run_episodes, sandbox, show
+from envharness.cli import (
+    check,
+    clean,
+    compare,
+    demo,
+    envs,
+    harden,
+    load,
+    replay,
+    report,
+    rig,
+    run_episodes,
+    sandbox,
+    show,
+)
 from envharness.cli.output import console, failure
 from envharness.core.errors import EnvHarnessError
 from envharness.rollouts.interrupts import termination_unwinds
@@ -40,6 +54,7 @@ app.command("envs")(envs.envs)
 app.command("check")(check.check)
 app.command("run")(run_episodes.run)
 app.command("rig")(rig.rig)
+app.command("compare")(compare.compare)
 app.command("harden")(harden.harden)
 app.command("show")(show.show)
 app.command("report")(report.report)

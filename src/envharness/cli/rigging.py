@@ -10,11 +10,10 @@ from pydantic import Field
 from envharness.cli.output import console, say
 from envharness.cli.run_folder import EngineConfig, open_run
 from envharness.core.errors import MachineryError
-from envharness.core.types import JsonDict
 from envharness.rigger.config import RigConfig
 from envharness.rigger.loop import rig
 from envharness.rigger.records import RigSummary
-from envharness.rigger.stacks import stacks_digest
+from envharness.rigger.stacks import recorded_config
 from envharness.rollouts.interrupts import GRACE_SECONDS
 from envharness.rollouts.ledger import Budget
 from envharness.store.database import RunStore
@@ -51,15 +50,11 @@ def carry_out(
     folder = Path(file.run_dir)
     content = file.content()
     content.check_policy()  # before there is a run folder that remembers a wrong configuration
-    recorded: JsonDict = content.model_dump(mode="json")
-    if content.stack_path is not None:
-        # What the run builds on is what stands in the files, wherever they are.
-        recorded["stacks"] = f"sha256:{stacks_digest(content.stack_path)}"
     started = time.monotonic()
     with open_run(
         folder,
         file.engine,
-        config=recorded,
+        config=recorded_config(content),
         command=command,
         resume=resume,
         unsafe_hooks=unsafe_hooks,
