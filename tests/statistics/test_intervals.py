@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envharness.statistics.intervals import difference, wilson
+from envharness.statistics.intervals import paired_difference, wilson
 
 
 @given(st.integers(0, 500), st.integers(0, 500))
@@ -23,20 +23,26 @@ def test_wilson_agrees_with_published_values() -> None:
     assert wilson(0, 0) == (0.0, 1.0)
 
 
-counts = st.tuples(st.integers(0, 200), st.integers(0, 200)).map(lambda pair: (pair[0], pair[0] + pair[1]))
+count = st.integers(0, 120)
 
 
-@given(counts, counts)
-def test_the_difference_holds_the_gap_and_turns_with_its_sides(first: tuple[int, int], second: tuple[int, int]) -> None:
-    low, high = difference(first, second)
+@given(count, count, count, count)
+def test_the_paired_difference_holds_the_gap_and_turns_with_its_sides(
+    both: int, first_only: int, second_only: int, neither: int
+) -> None:
+    low, high = paired_difference(both, first_only, second_only, neither)
     assert -1.0 <= low <= high <= 1.0
-    if first[1] and second[1]:
-        assert low <= first[0] / first[1] - second[0] / second[1] <= high
-    assert difference(second, first) == pytest.approx((-high, -low))
+    if pairs := both + first_only + second_only + neither:
+        assert low - 1e-12 <= (first_only - second_only) / pairs <= high + 1e-12
+    assert paired_difference(both, second_only, first_only, neither) == pytest.approx((-high, -low))
 
 
-def test_the_difference_agrees_with_published_values() -> None:
-    # Newcombe 1998 (comparison of eleven methods), table II, method 10: contrasts a, b and h.
-    assert difference((56, 70), (48, 80)) == pytest.approx((0.0524, 0.3339), abs=5e-5)
-    assert difference((9, 10), (3, 10)) == pytest.approx((0.1705, 0.8090), abs=5e-5)
-    assert difference((10, 10), (0, 20)) == pytest.approx((0.6791, 1.0), abs=5e-5)
+def test_the_paired_difference_agrees_with_published_values() -> None:
+    # Altman, Machin, Bryant and Gardner, Statistics with Confidence, 2000, chapter 6: 14, 5, 0, 22.
+    assert paired_difference(14, 5, 0, 22) == pytest.approx((0.011, 0.226), abs=5e-4)
+
+
+def test_pairs_that_always_agree_say_more_than_two_samples_would() -> None:
+    low, high = paired_difference(200, 0, 0, 40)
+    assert high - low < 0.05
+    assert paired_difference(0, 0, 0, 0) == (-1.0, 1.0)

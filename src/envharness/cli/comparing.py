@@ -18,7 +18,8 @@ from envharness.campaign.page import PAGE, RESULT, write_comparison
 from envharness.campaign.tables import all_tables, headline, warnings
 from envharness.cli.config_file import read_config
 from envharness.cli.output import console, say
-from envharness.cli.rigging import EngineConfig, RigFile
+from envharness.cli.rigging import RigFile
+from envharness.cli.run_folder import EngineConfig
 from envharness.rollouts.engine import Engine, make_engine
 from envharness.rollouts.interrupts import GRACE_SECONDS, orderly_stop
 from envharness.rollouts.ledger import Budget

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,13 +10,14 @@ from pathlib import Path
 
 from envharness.campaign.harden.config import HardenConfig
 from envharness.campaign.harden.derive import Derived, derive
-from envharness.campaign.harden.matrix import row_of
+from envharness.campaign.harden.matrix import matrix
 from envharness.campaign.harden.plan import CasePlanner, baseline_plan
 from envharness.campaign.harden.records import CaseResult, HardenResult, Tally, TaskBaseline
-from envharness.campaign.harden.results import put_result
+from envharness.campaign.harden.results import load_case, put_case, put_result
 from envharness.campaign.harden.suite import Case, PlayedTask, Win, distinct
-from envharness.campaign.harden.tally import tally
+from envharness.campaign.harden.tally import outcomes, total
 from envharness.components.stack_file import save_stack
+from envharness.core.canonical import digest
 from envharness.core.labels import labelled, run_id
 from envharness.core.spec import StackSpec
 from envharness.llm.make import client_for
@@ -30,6 +32,9 @@ from envharness.rollouts.ledger import Budget, put_ledger
 from envharness.rollouts.progress import Progress, SilentProgress
 from envharness.statistics.intervals import wilson
 from envharness.store.database import RunStore
+
+FOLDER_DIGITS = 6
+"""Hexadecimal digits that tell variants apart whose names are the same once what no file name takes is left out."""
 
 
 def harden(
@@ -55,7 +60,6 @@ def harden(
     derived = derive(tasks, config)
     cases = [case for variant in derived.variants for case in variant]
     found = run.play(cases)
-    found |= run.play_again(cases, found)
     result = _result(config, tasks, derived, found, seconds=time.monotonic() - started, folder=store.folder)
     put_result(store, result)
     export(result, store.folder)
@@ -93,18 +97,30 @@ class _Run:
         found = dict(self._drive("baseline", plans))
         return [found[view.task] for view in views]
 
-    def play(self, cases: Sequence[Case], wins: dict[str, tuple[Win, ...]] | None = None) -> dict[str, CaseResult]:
-        """Play cases; by name."""
-        plans = [(case.name, CasePlanner(case, self.config, self.unsafe_hooks, wins or {}).plan()) for case in cases]
-        return dict(self._drive("variants", plans))
-
-    def play_again(self, cases: Sequence[Case], found: dict[str, CaseResult]) -> dict[str, CaseResult]:
-        """Try once more what counts as unsolvable, with the wins that other variants brought to light."""
+    def play(self, cases: Sequence[Case]) -> dict[str, CaseResult]:
+        """Play cases; by name. What is unsolvable by the wins known so far is tried again with those that came up."""
+        found = self._pass("first", cases, {})
         wins = _wins_found(cases, found, self.store)
         again = [case for case in cases if found[case.name].status == "unsolvable" and wins.get(case.task.task)]
-        return self.play(again, wins) if again else {}
+        return found | self._pass("second", again, wins)
+
+    def _pass(self, name: str, cases: Sequence[Case], wins: dict[str, tuple[Win, ...]]) -> dict[str, CaseResult]:
+        """Play the cases that are not decided yet, and keep what becomes of each."""
+        found = {case.name: load_case(self.store, f"{name} {case.name}") for case in cases}
+        decided = {case: result for case, result in found.items() if result is not None}
+        plans = [
+            (case.name, CasePlanner(case, self.config, self.unsafe_hooks, wins).plan())
+            for case in cases
+            if case.name not in decided
+        ]
+        for case, result in self._drive(f"variants, {name} pass", plans):
+            put_case(self.store, f"{name} {case}", result)
+            decided[case] = result
+        return decided
 
     def _drive(self, activity: str, plans: list[tuple[str, Work[Result]]]) -> Iterator[tuple[str, Result]]:
+        if not plans:
+            return
         self.progress.begin(activity, len(plans))
         calls = ModelCalls(client_for)
         driver = Driver[Result](
@@ -151,19 +167,21 @@ def _result(
     seconds: float,
     folder: Path,
 ) -> HardenResult:
-    baselines = [TaskBaseline(task=task.task, tally=tally(task.episodes), episodes=task.keys) for task in tasks]
-    total = sum((entry.tally for entry in baselines), Tally())
-    rows = [row_of(cases[0].variant, [found[case.name] for case in cases]) for cases in derived.variants]
+    baselines = [
+        TaskBaseline(task=task.task, tally=total(outcomes(task.episodes)), episodes=task.keys) for task in tasks
+    ]
+    suite = sum((entry.tally for entry in baselines), Tally())
+    rows = matrix([(cases[0].variant, [found[case.name] for case in cases]) for cases in derived.variants])
     results = [found[case.name] for cases in derived.variants for case in cases]
-    everything = sum((case.played for case in results), total)
+    everything = sum((case.played for case in results), suite)
     return HardenResult(
         environment=config.environment.id,
         policy=config.policy.id,
         seed=config.seed,
         rollouts_each=config.rollouts,
         tasks=baselines,
-        baseline=total,
-        baseline_interval=wilson(total.won, total.valid),
+        baseline=suite,
+        baseline_interval=wilson(suite.won, suite.valid),
         rows=rows,
         cases=results,
         left_out=derived.left_out,
@@ -179,7 +197,14 @@ def export(result: HardenResult, folder: Path) -> list[Path]:
     written: list[Path] = []
     for case in result.cases:
         if case.winnable and case.stack is not None:
-            path = folder / FOLDER / file_name(case.variant) / f"{file_name(case.task)}.json"
+            path = folder / FOLDER / variant_folder(case.variant) / f"{file_name(case.task)}.json"
             save_stack(case.stack, path)
             written.append(path)
     return written
+
+
+def variant_folder(variant: str) -> str:
+    """Return the folder of a variant's stacks: readable, and another one for every variant."""
+    name = file_name(variant)
+    plain = re.fullmatch(r"[\w./-]+", variant) is not None
+    return name if plain else f"{name}-{digest(variant, FOLDER_DIGITS)}"

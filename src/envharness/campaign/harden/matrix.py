@@ -6,18 +6,34 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import get_args
 
-from envharness.campaign.harden.records import CaseResult, Finding, Row, Status, Tally, Variant
-from envharness.statistics.intervals import difference, wilson
+from envharness.campaign.harden.records import CaseResult, Finding, Pairs, Row, Status, Tally, Variant
+from envharness.statistics.intervals import paired_difference, wilson
+from envharness.statistics.paired import holm, mcnemar_test
+
+SURE = 0.05
+"""Adjusted p-value below which a change is not put down to chance."""
 
 
-def row_of(variant: Variant, cases: Sequence[CaseResult]) -> Row:
-    """Sum up one variant. Only tasks in which it was played, and that have a valid baseline, count in its rates."""
+def matrix(variants: Sequence[tuple[Variant, Sequence[CaseResult]]]) -> list[Row]:
+    """Sum up each variant from its cases, and judge all of them together: the more are tried, the more flukes."""
+    rows = [_row(variant, cases) for variant, cases in variants]
+    tested = [row for row in rows if row.pairs.count]
+    adjusted = holm([mcnemar_test(row.pairs.gained, row.pairs.lost) for row in tested])
+    known = {row.variant.id: p_value for row, p_value in zip(tested, adjusted, strict=True)}
+    return [
+        row.model_copy(update={"p_value": p_value, "finding": _finding(row.pairs, p_value)})
+        for row in rows
+        for p_value in [known.get(row.variant.id)]
+    ]
+
+
+def _row(variant: Variant, cases: Sequence[CaseResult]) -> Row:
+    """Sum up one variant. Only tasks in which it was played count in its rates."""
     counts = Counter(case.status for case in cases)
-    measured = [case for case in cases if case.status == "played" and case.baseline.valid]
+    measured = [case for case in cases if case.status == "played"]
     baseline = sum((case.baseline for case in measured), Tally())
     played = sum((case.played for case in measured), Tally())
-    before, after = baseline.success_rate, played.success_rate
-    interval = difference((baseline.won, baseline.valid), (played.won, played.valid))
+    pairs = sum((case.pairs for case in measured), Pairs())
     return Row(
         variant=variant,
         cases={status: counts[status] for status in get_args(Status) if counts[status]},
@@ -25,9 +41,11 @@ def row_of(variant: Variant, cases: Sequence[CaseResult]) -> Row:
         played=played,
         baseline_interval=wilson(baseline.won, baseline.valid),
         played_interval=wilson(played.won, played.valid),
-        drop=None if before is None or after is None else before - after,
-        drop_interval=interval,
-        finding=_finding(interval) if measured else "not_played",
+        pairs=pairs,
+        drop=(pairs.lost - pairs.gained) / pairs.count if pairs.count else None,
+        drop_interval=paired_difference(pairs.both, pairs.lost, pairs.gained, pairs.neither),
+        p_value=None,
+        finding="not_played",
     )
 
 
@@ -42,8 +60,9 @@ def _share(tally: Tally, reason: str) -> float:
     return tally.reasons.get(reason, 0) / tally.valid if tally.valid else 0.0
 
 
-def _finding(interval: tuple[float, float]) -> Finding:
-    low, high = interval
-    if low > 0:
-        return "leans"
-    return "gains" if high < 0 else "unclear"
+def _finding(pairs: Pairs, p_value: float | None) -> Finding:
+    if p_value is None:
+        return "not_played"
+    if p_value >= SURE:
+        return "unclear"
+    return "leans" if pairs.lost > pairs.gained else "gains"

@@ -16,11 +16,13 @@ from envharness.rigger.summary import Share
 
 _TEXT_LIMIT = 400
 _CONFIGURATION_LIMIT = 40_000
+_SMALLEST_P = 0.001
 _HEADS = ("variant", "tasks", "as it is", "in the variant", "change in points", "turns", "lost by")
 _CAUTION = (
-    "Rates are over the tasks in which a variant was played. Intervals are 95 %: where nothing changed, one in twenty "
-    "misses. Unaffected: it changes nothing on the recorded steps. Unsolvable: no known win verifies in it, so losses "
-    "in it would say nothing about the policy."
+    "Rates are over the tasks in which a variant was played; intervals are 95 %. A rollout of a variant has the policy "
+    "seed of its twin in the suite as it is, and the two are compared as a pair; p-values (McNemar) are adjusted for "
+    "the number of variants. Unaffected: it changes nothing on the recorded steps. Unsolvable: no known win verifies "
+    "in it, so losses in it would say nothing about the policy."
 )
 
 
@@ -65,17 +67,27 @@ def _matrix(result: HardenResult) -> Html:
 
 def _row(row: Row) -> Html:
     name = tag("th", tag("a", visible_line(row.variant.id, _TEXT_LIMIT), href=f"#{_anchor(row)}"), scope="row")
-    if row.finding == "not_played":
-        return tag("tr", name, tag("td", wording.where(row)), [tag("td", "—") for _ in range(5)])
+    played = row.cases.get("played", 0)
+    where = f"{played} of {sum(row.cases.values())}"
+    where = f"{where} ({others})" if (others := wording.elsewhere(row)) else where
+    if not played:
+        return tag("tr", name, tag("td", where), [tag("td", "—") for _ in range(5)])
     cells: list[Html | str] = [
-        wording.where(row),
+        where,
         _share(row.baseline.won, row.baseline.valid, wording.rate(row.baseline)),
         _share(row.played.won, row.played.valid, wording.rate(row.played)),
-        join(tag("span", wording.change(row), class_="strong"), f" {words(row.finding)}"),
+        join(tag("span", wording.change(row), class_="strong"), f" {words(row.finding)}, {_p_text(row)}"),
         wording.steps(row),
-        wording.shift(row),
+        wording.shift(row) or "—",
     ]
     return tag("tr", name, [tag("td", cell) for cell in cells])
+
+
+def _p_text(row: Row) -> str:
+    p_value = row.p_value
+    if p_value is None:
+        return "not tested"
+    return "p < 0.001" if p_value < _SMALLEST_P else f"p = {p_value:.3f}"
 
 
 def _share(won: int, valid: int, text: str) -> Html:

@@ -10,7 +10,8 @@ from envharness.campaign.harden.batches import HardenBatches
 from envharness.campaign.harden.config import HardenConfig
 from envharness.campaign.harden.records import CaseResult, Status
 from envharness.campaign.harden.suite import Case, PlayedTask, Win, distinct
-from envharness.campaign.harden.tally import tally, tally_in_turn
+from envharness.campaign.harden.tally import Outcomes, outcomes, outcomes_in_turn, paired, total
+from envharness.core.messages import counted
 from envharness.core.trace import Episode
 from envharness.rigger.checks import MACHINERY, check_dry_run, check_solvable
 from envharness.rigger.free_checks import witnesses
@@ -42,7 +43,7 @@ class CasePlanner:
 
     def plan(self) -> Work[CaseResult]:
         """Check whether it changes anything and can be won, then play it."""
-        if not self._result("played", "").baseline.valid:
+        if not total(self._baseline()).valid:
             return self._result(
                 "invalid", "no rollout of the task as it is is valid, so there is nothing to compare with"
             )
@@ -60,14 +61,21 @@ class CasePlanner:
         return self._measured(episodes, keys, verified=True if solvable else None)
 
     def _dry_run(self) -> CaseResult | None:
-        """Show the recorded steps to the hooks; a result where that settles the case."""
-        if not self.case.candidate.contract_source:
+        """Show recorded rollouts to the hooks until one is changed; a result where that settles the case."""
+        candidate, steps = self.case.candidate, 0
+        if not candidate.contract_source:
             return None
-        checks = check_dry_run(self.case.candidate, self.case.task.valid, unsafe=self.unsafe_hooks)
-        failed = next((check for check in checks if not check.passed), None)
-        if failed is None:
-            return None
-        return self._result("unaffected" if failed.id == "changes_something" else "invalid", failed.detail)
+        for episode in self.case.task.valid:
+            failed = next(
+                (check for check in check_dry_run(candidate, [episode], unsafe=self.unsafe_hooks) if not check.passed),
+                None,
+            )
+            if failed is None:
+                return None
+            if failed.id != "changes_something":
+                return self._result("invalid", failed.detail)
+            steps += len(episode.steps)
+        return self._result("unaffected", f"it changes nothing on {counted(steps, 'recorded step')}")
 
     def _start(self) -> Work[CaseResult | None]:
         """Look where a Stage leads; a result where its start is none, or is the end."""
@@ -105,9 +113,11 @@ class CasePlanner:
         return distinct([*self.further_wins.get(task.task, ()), *task.wins])
 
     def _measured(self, episodes: Sequence[Episode], keys: tuple[str, ...], *, verified: bool | None) -> CaseResult:
-        played = tally(episodes)
+        played = total(outcomes(episodes))
         result = self._result("played", self.case.candidate.rationale, verified=verified)
-        result = result.model_copy(update={"played": played, "episodes": keys})
+        result = result.model_copy(
+            update={"played": played, "pairs": paired(self._baseline(), outcomes(episodes)), "episodes": keys}
+        )
         if fault := component_fault(episodes):
             return result.model_copy(update={"status": "invalid", "detail": f"the component failed: {fault}"})
         if not played.valid:
@@ -118,17 +128,17 @@ class CasePlanner:
 
     def _result(self, status: Status, detail: str, *, verified: bool | None = None) -> CaseResult:
         case = self.case
-        baseline = (
-            tally(case.task.episodes)
-            if case.partner is None
-            else tally_in_turn(case.task.episodes, case.partner.episodes)
-        )
         return CaseResult(
             variant=case.variant.id,
             task=case.task.task,
             status=status,
             detail=detail,
             verified=verified,
-            baseline=baseline,
+            baseline=total(self._baseline()),
             stack=case.stack,
         )
+
+    def _baseline(self) -> Outcomes:
+        """Return what the case compares with."""
+        task, partner = self.case.task, self.case.partner
+        return outcomes(task.episodes) if partner is None else outcomes_in_turn(task.episodes, partner.episodes)

@@ -15,7 +15,7 @@ Status = Literal["played", "unaffected", "unsolvable", "not_applicable", "invali
 failed, nothing is known.
 """
 Finding = Literal["leans", "gains", "unclear", "not_played"]
-"""`leans`: the whole interval of the drop is above 0; `gains`: below it; `unclear`: it holds 0."""
+"""`leans`: won less often, and too clearly so for chance (p < 0.05, adjusted); `gains`: more often; else `unclear`."""
 
 
 class Variant(BaseModel):
@@ -64,6 +64,33 @@ class Tally(BaseModel):
         )
 
 
+class Pairs(BaseModel):
+    """Rollouts with one policy seed, as it is and in the variant: what became of both."""
+
+    model_config = ConfigDict(frozen=True)
+
+    both: int = 0
+    """Won on both sides."""
+    lost: int = 0
+    """Won as it is, and lost in the variant."""
+    gained: int = 0
+    """Lost as it is, and won in the variant."""
+    neither: int = 0
+
+    @property
+    def count(self) -> int:
+        """All of them."""
+        return self.both + self.lost + self.gained + self.neither
+
+    def __add__(self, other: Pairs) -> Pairs:
+        return Pairs(
+            both=self.both + other.both,
+            lost=self.lost + other.lost,
+            gained=self.gained + other.gained,
+            neither=self.neither + other.neither,
+        )
+
+
 class CaseResult(BaseModel):
     """One variant of one task."""
 
@@ -77,6 +104,7 @@ class CaseResult(BaseModel):
     baseline: Tally = Tally()
     """What it compares with: the task as it is; chained, rollouts of both tasks that have the same number."""
     played: Tally = Tally()
+    pairs: Pairs = Pairs()
     episodes: tuple[str, ...] = ()
     """Keys of the variant's rollouts, in index order."""
     stack: StackSpec | None = None
@@ -108,10 +136,13 @@ class Row(BaseModel):
     baseline_interval: tuple[float, float]
     played_interval: tuple[float, float]
     """95 % Wilson intervals of the two success rates."""
+    pairs: Pairs
     drop: float | None
-    """Success rate as it is less that in the variant; None where nothing was measured."""
+    """Success rate as it is less that in the variant, over matched rollouts; None where there are none."""
     drop_interval: tuple[float, float]
-    """95 % interval of the drop (Newcombe); (-1, 1) where nothing was measured."""
+    """95 % interval of the drop (Newcombe, paired); (-1, 1) where nothing was measured."""
+    p_value: float | None
+    """McNemar's exact test on the matched rollouts, adjusted for all variants played (Holm); None where not played."""
     finding: Finding
 
 

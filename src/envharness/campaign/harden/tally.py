@@ -1,46 +1,54 @@
-"""From episodes to tallies. Pure; in index order whatever order they arrived in."""
+"""From episodes to tallies and matched pairs. Pure; in index order whatever order they arrived in."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from envharness.campaign.harden.records import Tally
+from envharness.campaign.harden.records import Pairs, Tally
 from envharness.core.trace import Episode
 
-
-def tally(episodes: Sequence[Episode]) -> Tally:
-    """Sum up the rollouts of one task."""
-    valid = [episode for episode in episodes if episode.valid]
-    reasons = Counter(episode.outcome.reason for episode in valid if not episode.success)
-    return Tally(
-        asked=len(episodes),
-        valid=len(valid),
-        won=sum(episode.success for episode in valid),
-        steps=sum(len(episode.steps) for episode in valid),
-        reasons=dict(sorted(reasons.items())),
-    )
+Outcomes = Mapping[int, Tally]
+"""The number of a rollout → its tally, which asks for one."""
 
 
-def tally_in_turn(first: Sequence[Episode], second: Sequence[Episode]) -> Tally:
-    """Sum up two tasks as a serial chain would, had each been played by itself: rollouts of one number belong together.
+def outcomes(episodes: Sequence[Episode]) -> Outcomes:
+    """Return what became of each rollout of one task."""
+    return {episode.index: _tally([episode]) for episode in sorted(episodes, key=lambda episode: episode.index)}
+
+
+def outcomes_in_turn(first: Sequence[Episode], second: Sequence[Episode]) -> Outcomes:
+    """Return what a serial chain of two tasks would have made of the rollouts of one number of each.
 
     A pair is won where both are, is lost for the reason of the first that is lost, and ends there. It is invalid where
     an episode that it needs is.
     """
     later = {episode.index: episode for episode in second}
-    return sum((_pair(episode, later[episode.index]) for episode in first if episode.index in later), Tally())
+    both = [(episode, later[episode.index]) for episode in first if episode.index in later]
+    return {one.index: _tally([one, other] if one.success else [one]) for one, other in both}
 
 
-def _pair(first: Episode, second: Episode) -> Tally:
-    needed = [first, second] if first.success else [first]
-    if not all(episode.valid for episode in needed):
+def total(found: Outcomes) -> Tally:
+    """Sum up."""
+    return sum(found.values(), Tally())
+
+
+def paired(before: Outcomes, after: Outcomes) -> Pairs:
+    """Match rollouts of one number; those that are invalid on either side are left out."""
+    numbers = [number for number in before if number in after and before[number].valid and after[number].valid]
+    counts = Counter((before[number].won, after[number].won) for number in numbers)
+    return Pairs(both=counts[1, 1], lost=counts[1, 0], gained=counts[0, 1], neither=counts[0, 0])
+
+
+def _tally(played: Sequence[Episode]) -> Tally:
+    """Return the tally of one rollout, played in one episode or in several, one after the other."""
+    if not all(episode.valid for episode in played):
         return Tally(asked=1)
-    lost = next((episode for episode in needed if not episode.success), None)
+    lost = next((episode for episode in played if not episode.success), None)
     return Tally(
         asked=1,
         valid=1,
         won=int(lost is None),
-        steps=sum(len(episode.steps) for episode in needed),
+        steps=sum(len(episode.steps) for episode in played),
         reasons={} if lost is None else {lost.outcome.reason: 1},
     )

@@ -25,17 +25,18 @@ def span(interval: tuple[float, float]) -> str:
     return f"{interval[0] * 100:.0f} to {interval[1] * 100:.0f}"
 
 
-def points(value: float | None) -> str:
-    """Write a drop in percentage points, with its sign turned: `-35` is a loss; nothing where it is not known."""
-    return "" if value is None else f"{-value * 100:+.0f}"
-
-
 def change(row: Row) -> str:
     """Write how the rate changed, in percentage points with the interval: `-35 (-52 to -17)`."""
     if row.drop is None:
         return "—"
     low, high = row.drop_interval
-    return f"{points(row.drop)} ({points(high)} to {points(low)})"
+    return f"{_points(row.drop)} ({_points(high)} to {_points(low)})"
+
+
+def _points(drop: float) -> str:
+    """Write a drop in percentage points, with its sign turned."""
+    points = round(-drop * 100)
+    return f"{points:+d}" if points else "0"
 
 
 def steps(row: Row) -> str:
@@ -47,12 +48,12 @@ def steps(row: Row) -> str:
 def shift(row: Row) -> str:
     """Write which reasons of losses became more or less frequent, as shares of the rollouts."""
     moved = [entry for entry in shift_of(row) if abs(entry[2] - entry[1]) >= SMALLEST_SHIFT]
-    return ", ".join(f"{words(name)} {percent(a)} → {percent(b)}" for name, a, b in moved[:SHIFTS_SHOWN]) or "—"
+    return ", ".join(f"{words(name)} {100 * a:.0f} → {percent(b)}" for name, a, b in moved[:SHIFTS_SHOWN])
 
 
-def where(row: Row) -> str:
-    """Write in how many tasks the variant was played, and what became of it in the others."""
-    return ", ".join(f"{count} {words(status)}" for status, count in row.cases.items())
+def elsewhere(row: Row) -> str:
+    """Write what became of the variant in the tasks in which it was not played; empty where there is none."""
+    return ", ".join(f"{count} {words(status)}" for status, count in row.cases.items() if status != "played")
 
 
 def notes(result: HardenResult) -> list[str]:
@@ -71,6 +72,6 @@ def notes(result: HardenResult) -> list[str]:
 
 
 def headline(result: HardenResult) -> str:
-    """Say in one line what the policy leans on."""
+    """Say in one line which variants the policy wins less often."""
     leans = [row.variant.id for row in result.rows if row.finding == "leans"]
-    return f"leans on: {', '.join(leans)}" if leans else "no variant is won measurably less often than the suite itself"
+    return f"won less often in: {', '.join(leans)}" if leans else "no variant is won measurably less often"
