@@ -164,6 +164,7 @@ def summary_json(result: HardenResult, min_success: float | None) -> dict[str, o
             **row.model_dump(mode="json", exclude={"variant"}),
             "success_rate": row.played.success_rate,
             "baseline_success_rate": row.baseline.success_rate,
+            "suite_success_rate": row.suite.success_rate,
             "mean_steps": row.played.mean_steps,
             "baseline_mean_steps": row.baseline.mean_steps,
             "failure_shift": {reason: after - before for reason, before, after in shift_of(row)},

@@ -20,6 +20,8 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:
     """Show what is in a run folder, finished or in progress."""
+    from envharness.campaign.harden.results import COMMAND
+    from envharness.cli.harden import show_run
     from envharness.report.run import load_run
     from envharness.report.terminal import run_tables, task_detail, trajectory_text
     from envharness.store.database import RunStore
@@ -36,6 +38,9 @@ def show(
                 print_json(found.model_dump(mode="json"))
             else:
                 console().print(trajectory_text(found))
+            return
+        if store.command == COMMAND:
+            show_run(store, as_json=as_json)
             return
         loaded = load_run(store)
         results = [result for result in loaded.main.results if task in {None, result.task}]

@@ -13,7 +13,7 @@ from envharness.campaign.harden.derive import Derived, derive
 from envharness.campaign.harden.matrix import matrix
 from envharness.campaign.harden.plan import CasePlanner, baseline_plan
 from envharness.campaign.harden.records import CaseResult, HardenResult, Tally, TaskBaseline
-from envharness.campaign.harden.results import load_case, put_case, put_result
+from envharness.campaign.harden.results import is_decided, load_case, put_case, put_result
 from envharness.campaign.harden.suite import Case, PlayedTask, Win, distinct
 from envharness.campaign.harden.tally import outcomes, total
 from envharness.components.stack_file import save_stack
@@ -59,7 +59,8 @@ def harden(
     tasks = run.baselines(views)
     derived = derive(tasks, config)
     cases = [case for variant in derived.variants for case in variant]
-    found = run.play(cases)
+    # What rests on a part of the baseline may come out otherwise once the rest is there.
+    found = run.play(cases, keep=all(len(task.valid) == len(task.episodes) for task in tasks))
     result = _result(config, tasks, derived, found, seconds=time.monotonic() - started, folder=store.folder)
     put_result(store, result)
     export(result, store.folder)
@@ -97,15 +98,21 @@ class _Run:
         found = dict(self._drive("baseline", plans))
         return [found[view.task] for view in views]
 
-    def play(self, cases: Sequence[Case]) -> dict[str, CaseResult]:
-        """Play cases; by name. What is unsolvable by the wins known so far is tried again with those that came up."""
-        found = self._pass("first", cases, {})
+    def play(self, cases: Sequence[Case], *, keep: bool) -> dict[str, CaseResult]:
+        """Play cases; by name. What is unsolvable by the wins known so far is tried again with those that came up.
+
+        `keep` says whether what becomes of a case is a decision, which no later start works out again.
+        """
+        found = self._pass("first", cases, {}, keep=keep)
         wins = _wins_found(cases, found, self.store)
         again = [case for case in cases if found[case.name].status == "unsolvable" and wins.get(case.task.task)]
-        return found | self._pass("second", again, wins)
+        settled = keep and all(is_decided(result) for result in found.values())
+        return found | self._pass("second", again, wins, keep=settled)
 
-    def _pass(self, name: str, cases: Sequence[Case], wins: dict[str, tuple[Win, ...]]) -> dict[str, CaseResult]:
-        """Play the cases that are not decided yet, and keep what becomes of each."""
+    def _pass(
+        self, name: str, cases: Sequence[Case], wins: dict[str, tuple[Win, ...]], *, keep: bool
+    ) -> dict[str, CaseResult]:
+        """Play the cases that are not decided yet."""
         found = {case.name: load_case(self.store, f"{name} {case.name}") for case in cases}
         decided = {case: result for case, result in found.items() if result is not None}
         plans = [
@@ -114,7 +121,8 @@ class _Run:
             if case.name not in decided
         ]
         for case, result in self._drive(f"variants, {name} pass", plans):
-            put_case(self.store, f"{name} {case}", result)
+            if keep:
+                put_case(self.store, f"{name} {case}", result)
             decided[case] = result
         return decided
 

@@ -34,11 +34,13 @@ def _row(variant: Variant, cases: Sequence[CaseResult]) -> Row:
     baseline = sum((case.baseline for case in measured), Tally())
     played = sum((case.played for case in measured), Tally())
     pairs = sum((case.pairs for case in measured), Pairs())
+    unaffected = sum((case.baseline for case in cases if case.status == "unaffected"), Tally())
     return Row(
         variant=variant,
         cases={status: counts[status] for status in get_args(Status) if counts[status]},
         baseline=baseline,
         played=played,
+        suite=played + unaffected,
         baseline_interval=wilson(baseline.won, baseline.valid),
         played_interval=wilson(played.won, played.valid),
         pairs=pairs,

@@ -59,16 +59,21 @@ def _matrix(result: HardenResult) -> Html:
     return tag(
         "section",
         tag("h2", "What it leans on"),
-        tag("p", visible_line(wording.headline(result), _TEXT_LIMIT), class_="prose"),
-        table(_HEADS, [whole, *map(_row, result.rows)], caption="Success with and without", class_="shares"),
+        tag("p", visible_line(f"{wording.headline(result)}; {wording.worst(result)}", 4 * _TEXT_LIMIT), class_="prose"),
+        table(
+            _HEADS,
+            [whole, *(_row(row, len(result.tasks)) for row in result.rows)],
+            caption="Success with and without",
+            class_="shares",
+        ),
         tag("p", _CAUTION, class_="caution"),
     )
 
 
-def _row(row: Row) -> Html:
+def _row(row: Row, tasks: int) -> Html:
     name = tag("th", tag("a", visible_line(row.variant.id, _TEXT_LIMIT), href=f"#{_anchor(row)}"), scope="row")
     played = row.cases.get("played", 0)
-    where = f"{played} of {sum(row.cases.values())}"
+    where = f"{played} of {tasks}"
     where = f"{where} ({others})" if (others := wording.elsewhere(row)) else where
     if not played:
         return tag("tr", name, tag("td", where), [tag("td", "—") for _ in range(5)])

@@ -133,6 +133,9 @@ class Row(BaseModel):
     """The tasks played, as they are."""
     played: Tally
     """The same tasks in the variant."""
+    suite: Tally
+    """All tasks in which it can be won as far as is known: those played, and, as they are, those that it leaves
+    unaffected. What a threshold is held against."""
     baseline_interval: tuple[float, float]
     played_interval: tuple[float, float]
     """95 % Wilson intervals of the two success rates."""
@@ -182,8 +185,11 @@ class HardenResult(BaseModel):
 
     @property
     def worst(self) -> tuple[str, float] | None:
-        """Name and success rate of the worst of the baseline and all variants played; None where nothing is valid."""
+        """Name and success rate, over the suite, of the worst of the baseline and all variants that were played.
+
+        None where no rollout is valid.
+        """
         rates = [("baseline", self.baseline.success_rate)]
-        rates += [(row.variant.id, row.played.success_rate) for row in self.rows]
+        rates += [(row.variant.id, row.suite.success_rate) for row in self.rows if row.finding != "not_played"]
         known = [(name, rate) for name, rate in rates if rate is not None]
         return min(known, key=lambda entry: entry[1], default=None)

@@ -21,9 +21,14 @@ CASE = "harden_case"
 KEY = "suite"
 
 
+def is_decided(case: CaseResult) -> bool:
+    """Whether all that was asked for is there, so that another start would come to the same."""
+    return case.status != "invalid" and case.played.valid == case.played.asked
+
+
 def put_case(store: RunStore, name: str, case: CaseResult) -> None:
-    """Keep the result of a case. One whose rollouts are not all valid is no decision, and is not kept."""
-    if case.status != "invalid" and case.played.valid == case.played.asked:
+    """Keep the result of a case that is decided, and no other."""
+    if is_decided(case):
         store.put_record(CASE, name, cast("JsonDict", case.model_dump(mode="json")))
 
 

@@ -35,17 +35,18 @@ def result_tables(result: HardenResult) -> Group:
     turns = result.baseline.mean_steps
     table.add_row("as it is", str(len(result.tasks)), whole, "", "" if turns is None else f"{turns:.1f}")
     for row in result.rows:
-        table.add_row(*_cells(row), style=_STYLES[row.finding])
+        table.add_row(*_cells(row, len(result.tasks)), style=_STYLES[row.finding])
     parts: list[RenderableType] = [table]
     parts += [line(note, "yellow", TEXT_LIMIT) for note in wording.notes(result)]
     parts.append(line(wording.headline(result), "bold", TEXT_LIMIT))
+    parts.append(line(wording.worst(result), limit=TEXT_LIMIT))
     parts.append(Text(f"{result.rollouts:,} rollouts, {result.invalid:,} invalid"))
     return Group(*parts)
 
 
-def _cells(row: Row) -> list[Text]:
+def _cells(row: Row, tasks: int) -> list[Text]:
     name, played = line(row.variant.id, limit=NAME_LIMIT), row.cases.get("played", 0)
-    cases = Text(f"{played} of {sum(row.cases.values())}")
+    cases = Text(f"{played} of {tasks}")
     others = line(wording.elsewhere(row), "dim")
     if not played:
         return [name, cases, others]

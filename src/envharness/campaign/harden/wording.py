@@ -71,6 +71,11 @@ def notes(result: HardenResult) -> list[str]:
     return lines
 
 
+def worst(result: HardenResult) -> str:
+    """Name the worst of the suite and its variants, over all tasks."""
+    return "" if result.worst is None else f"worst over the suite: {result.worst[0]}, {percent(result.worst[1])}"
+
+
 def headline(result: HardenResult) -> str:
     """Say in one line which variants the policy wins less often."""
     leans = [row.variant.id for row in result.rows if row.finding == "leans"]
