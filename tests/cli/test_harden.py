@@ -74,6 +74,23 @@ def test_from_configuration_to_exit_code(tmp_path: Path, capsys: pytest.CaptureF
     assert "seed" in err
 
 
+@pytest.mark.slow
+def test_a_run_that_was_interrupted_is_shown_as_far_as_it_came(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = config(tmp_path)
+    monkeypatch.setattr("envharness.cli.hardening.harden", _interrupted)
+    call(capsys, "harden", "-c", path, code=130)
+    out, _ = call(capsys, "show", tmp_path / "run")
+    assert "finished no task yet" in out
+    assert "envharness harden" in " ".join(out.split())
+    call(capsys, "report", tmp_path / "run")
+
+
+def _interrupted(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize(
     ("replace", "words"),
     [
