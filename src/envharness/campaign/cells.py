@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from envharness.llm.make import client_for
 from envharness.report import write_report
 from envharness.rigger.calls import ClientMaker
 from envharness.rigger.config import RigConfig
+from envharness.rigger.designers.base import build_designer
 from envharness.rigger.loop import rig
 from envharness.rigger.results import decided_tasks
 from envharness.rigger.stacks import recorded_config
@@ -22,6 +23,7 @@ from envharness.rollouts.interrupts import StopRequest
 from envharness.rollouts.ledger import Budget
 from envharness.rollouts.progress import Progress, SilentProgress
 from envharness.store.database import RunStore
+from envharness.store.schema import DATABASE_FILE
 
 SHARED_PHASES = ("rig/baseline", "remeasure/before")
 """Where a run files the rollouts on the base stack, which are the same jobs whoever designs."""
@@ -47,19 +49,20 @@ class CellRunner:
         for policy in config.players.values():
             config.base.model_copy(update={"policy": policy}).check_policy()
         cells = cells_of(config, comparison_tasks(config.base))
-        source: Path | None = None
+        for cell in cells:  # a mistake in the last one must not show after hours in the others
+            build_designer(cell.config.designer, cell.config.policy)
         for number, cell in enumerate(cells, 1):
             self.progress.say(f"cell {number} of {len(cells)}: {cell}")
-            source = None if cell.first else source
-            self._run_cell(cell, source)
-            source = source or cell.folder(self.folder)
+            alike = [other.folder(self.folder) for other in cells if cell.starts_as(other)]
+            self._run_cell(cell, [folder for folder in alike if (folder / DATABASE_FILE).exists()])
         return cells
 
-    def _run_cell(self, cell: Cell, source: Path | None) -> None:
+    def _run_cell(self, cell: Cell, alike: Sequence[Path]) -> None:
         folder = cell.folder(self.folder)
         with RunStore.open(folder, config=recorded_config(cell.config), command="rig") as store:
-            if source is not None and len(decided_tasks(store)) < len(cell.tasks):
-                take_over(source, store)
+            if len(decided_tasks(store)) < len(cell.tasks):
+                for source in alike:
+                    take_over(source, store)
             try:
                 with self.make_engine() as engine:
                     rig(

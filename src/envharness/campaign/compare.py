@@ -11,10 +11,12 @@ from pydantic import BaseModel
 from envharness.campaign.cells import CellRunner
 from envharness.campaign.comparison import Cell, CompareConfig
 from envharness.campaign.figures import (
+    Audited,
     CurvePoint,
     Difference,
     Estimate,
     Sample,
+    audit_of,
     curve_of,
     differences_of,
     draw_tasks,
@@ -22,7 +24,10 @@ from envharness.campaign.figures import (
 )
 from envharness.campaign.outcomes import TaskOutcome, batches_of, most_rollouts, outcome_of
 from envharness.campaign.variety import Variety, variety_of
+from envharness.core.usage import Usage
+from envharness.rigger.config import RigConfig
 from envharness.rigger.results import load_results
+from envharness.rollouts.ledger import read_ledger
 from envharness.store.database import RunStore
 
 
@@ -42,8 +47,12 @@ class DesignerFigures(BaseModel):
     unspent: int
     """Those rollouts."""
     measures: dict[str, Estimate]
+    audited: Audited | None
+    """None where nothing was accepted, or nothing re-measured."""
     curve: list[CurvePoint]
     variety: Variety
+    usage: dict[str, Usage]
+    """What model calls used, by role. The policy's hold the fresh rollouts, and the shared ones for every designer."""
 
 
 class Comparison(BaseModel):
@@ -81,6 +90,7 @@ class _CellResult:
     cell: Cell
     outcomes: dict[str, TaskOutcome]
     played: frozenset[str]
+    usage: dict[str, Usage]
 
 
 def compare(config: CompareConfig, runner: CellRunner) -> Comparison:
@@ -94,26 +104,30 @@ def _read(cell: Cell, root: Path) -> _CellResult:
         results = load_results(store, cell.config.designer.id)
         outcomes = {result.task: outcome_of(result, cell.config, store) for result in results}
         played = frozenset(key for result in results for batch in batches_of(result) for key in batch.episodes)
-    return _CellResult(cell, outcomes, played)
+        usage = read_ledger(store).by_role()
+    return _CellResult(cell, outcomes, played, usage)
 
 
 def summarise(config: CompareConfig, results: Sequence[_CellResult], run_dir: str) -> Comparison:
     """Return what the results of all cells show together."""
     tasks, base = results[0].cell.tasks, config.base
-    draws, fresh, cap = draw_tasks(len(tasks), config.resamples), base.remeasure > 0, most_rollouts(base)
+    draws, fresh = draw_tasks(len(tasks), config.resamples), base.remeasure > 0
     figures: list[DesignerFigures] = []
     differences: list[Difference] = []
     for policy in config.players:
-        samples: dict[str, Sample] = {}
-        for name in config.names:
-            mine = [entry for entry in results if (entry.cell.policy, entry.cell.designer) == (policy, name)]
-            samples[name] = Sample(tuple(tuple(cell.outcomes[task] for cell in mine) for task in tasks), draws)
+        cells = {
+            name: [entry for entry in results if (entry.cell.policy, entry.cell.designer) == (policy, name)]
+            for name in config.names
+        }
+        samples = {
+            name: Sample(tuple(tuple(cell.outcomes[task] for cell in mine) for task in tasks), draws)
+            for name, mine in cells.items()
+        }
         varieties = variety_of(
-            {name: [o.component for o in sample.all if o.component] for name, sample in samples.items()}
+            {name: [o.component for o in sample.flat if o.component] for name, sample in samples.items()}
         )
-        figures += [
-            _figures(policy, name, sample, varieties[name], cap, fresh=fresh) for name, sample in samples.items()
-        ]
+        for name, sample in samples.items():
+            figures.append(_figures(policy, name, sample, base, varieties[name], _usage(cells[name])))
         differences += differences_of(policy, samples, config.reference, fresh=fresh)
     return Comparison(
         run_dir=run_dir,
@@ -125,7 +139,7 @@ def summarise(config: CompareConfig, results: Sequence[_CellResult], run_dir: st
         reference=config.reference,
         band=base.band,
         rollouts=base.rollouts,
-        budget=cap,
+        budget=most_rollouts(base),
         remeasure=base.remeasure,
         played=len(frozenset[str]().union(*(entry.played for entry in results))),
         resamples=config.resamples,
@@ -134,17 +148,28 @@ def summarise(config: CompareConfig, results: Sequence[_CellResult], run_dir: st
     )
 
 
-def _figures(policy: str, designer: str, sample: Sample, variety: Variety, cap: int, *, fresh: bool) -> DesignerFigures:
-    gave_up = [outcome for outcome in sample.all if outcome.status == "rejected" and outcome.rollouts < cap]
+def _figures(
+    policy: str, designer: str, sample: Sample, base: RigConfig, variety: Variety, usage: dict[str, Usage]
+) -> DesignerFigures:
+    cap, fresh = most_rollouts(base), base.remeasure > 0
+    gave_up = [outcome for outcome in sample.flat if outcome.status == "rejected" and outcome.rollouts < cap]
     return DesignerFigures(
         policy=policy,
         designer=designer,
-        accepted=sum(outcome.accepted for outcome in sample.all),
-        rollouts=sum(outcome.rollouts for outcome in sample.all),
-        invalid=sum(outcome.status == "invalid" for outcome in sample.all),
+        accepted=sum(outcome.accepted for outcome in sample.flat),
+        rollouts=sum(outcome.rollouts for outcome in sample.flat),
+        invalid=sum(outcome.status == "invalid" for outcome in sample.flat),
         gave_up=len(gave_up),
         unspent=sum(cap - outcome.rollouts for outcome in gave_up),
         measures=estimates_of(sample, fresh=fresh),
+        audited=audit_of(sample, base.band),
         curve=curve_of(sample, cap, fresh=fresh),
         variety=variety,
+        usage=usage,
     )
+
+
+def _usage(cells: Sequence[_CellResult]) -> dict[str, Usage]:
+    """Add up what the models of several cells used, by role."""
+    roles = sorted({role for cell in cells for role in cell.usage})
+    return {role: sum((cell.usage.get(role, Usage()) for cell in cells), Usage()) for role in roles}

@@ -117,12 +117,14 @@ class Cell:
     seed: int
     tasks: tuple[str, ...]
     config: RigConfig
-    first: bool
-    """Whether it is the first of its policy and seed, which plays what all designers of them share."""
 
     def folder(self, root: Path) -> Path:
         """Return the run folder of this cell."""
         return root / "cells" / self.policy / f"seed-{self.seed}" / self.designer
+
+    def starts_as(self, other: Cell) -> bool:
+        """Whether another designer's cell begins with the same rollouts on the base stacks."""
+        return (self.policy, self.seed) == (other.policy, other.seed) and self.designer != other.designer
 
     def __str__(self) -> str:
         return f"{self.designer} on {self.policy}, seed {self.seed}"
@@ -137,11 +139,10 @@ def cells_of(config: CompareConfig, tasks: Sequence[str]) -> list[Cell]:
             seed=seed,
             tasks=tuple(tasks),
             config=_cell_config(config.base, tasks, spec, designer, seed),
-            first=number == 0,
         )
         for policy, spec in config.players.items()
         for seed in config.seeds
-        for number, designer in enumerate(config.designers)
+        for designer in config.designers
     ]
 
 

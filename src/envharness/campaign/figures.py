@@ -12,6 +12,8 @@ from pydantic import BaseModel
 from envharness.campaign.measures import MEASURES, Measure, Value
 from envharness.campaign.outcomes import TaskOutcome
 from envharness.core.seeding import derive_seed
+from envharness.statistics.audit import audit
+from envharness.statistics.intervals import wilson
 from envharness.statistics.paired import (
     Draws,
     Numbers,
@@ -75,7 +77,7 @@ class Sample:
     """Bootstrap samples of the tasks, the same ones for every sample of a comparison."""
 
     @cached_property
-    def all(self) -> list[TaskOutcome]:
+    def flat(self) -> list[TaskOutcome]:
         """Every outcome."""
         return [outcome for task in self.outcomes for outcome in task]
 
@@ -91,17 +93,47 @@ class Sample:
     def estimate(self, measure: Measure) -> Estimate:
         """Return the value of a measure and its interval."""
         above, below = self.sums(measure.above), self.sums(measure.below)
-        return estimate(ratio(above, below), ratio_samples(above, below, self.draws))
+        value = ratio(above, below)
+        if measure.unit == "share" and value in {0.0, 1.0}:
+            # Every bootstrap sample is the same then, which is no certainty: take the tasks that count as trials.
+            tasks = sum(part > 0 for part in below)
+            low, high = wilson(round(value * tasks), tasks)
+            return Estimate(value=value, low=low, high=high)
+        return estimate(value, ratio_samples(above, below, self.draws))
 
     def share(self, value: Value) -> Estimate:
         """Return a share of all tasks and its interval."""
-        return self.estimate(Measure("", "", "share", value))
+        return self.estimate(Measure("", "", "", "share", value))
 
 
 def estimate(value: float, samples: Numbers) -> Estimate:
     """Return a value and the interval of its bootstrap samples."""
     low, high = percentile_interval(samples, LEVEL) or (float("nan"), float("nan"))
     return Estimate(value=_number(value), low=_number(low), high=_number(high))
+
+
+class Audited(BaseModel):
+    """The share of the accepted components truly in band, from fresh rollouts of all of them together."""
+
+    share: Estimate
+    attainable: float
+    """What the same audit would show if every success rate were the middle of the band."""
+
+
+def audit_of(sample: Sample, band: tuple[float, float]) -> Audited | None:
+    """Audit what was accepted; None where nothing was, or nothing was re-measured.
+
+    The prior is fitted once. The interval is the bootstrap over tasks of what it says about each of them.
+    """
+    accepted = [outcome for outcome in sample.flat if outcome.accepted]
+    found = audit([outcome.fresh_counts for outcome in accepted], band)
+    if found is None:
+        return None
+    chances = iter(found.in_band)
+    above = [sum(next(chances) for outcome in task if outcome.accepted) for task in sample.outcomes]
+    below = sample.sums(lambda outcome: outcome.accepted)
+    share = estimate(ratio(above, below), ratio_samples(above, below, sample.draws))
+    return Audited(share=share, attainable=found.attainable)
 
 
 def draw_tasks(tasks: int, samples: int) -> Draws:

@@ -18,6 +18,8 @@ class Measure:
 
     id: str
     title: str
+    head: str
+    """A short title, for the head of a column."""
     unit: Unit
     above: Value
     below: Value = lambda _: 1.0
@@ -29,33 +31,49 @@ class Measure:
 
 
 MEASURES = (
-    Measure("in_band_before", "in band before", "share", lambda task: task.before),
-    Measure("in_band_counted", "in band as counted", "share", lambda task: task.counted, tested=True),
-    Measure("in_band_fresh", "in band re-measured", "share", lambda task: bool(task.fresh), fresh=True, tested=True),
+    Measure("in_band_before", "in band before", "before", "share", lambda task: task.before),
+    Measure("in_band_counted", "in band as counted", "counted", "share", lambda task: task.counted, tested=True),
+    Measure(
+        "in_band_fresh",
+        "in band re-measured",
+        "fresh",
+        "share",
+        lambda task: bool(task.fresh),
+        fresh=True,
+        tested=True,
+    ),
     Measure(
         "in_band_expected",
         "expected in band",
+        "expected",
         "share",
         lambda task: task.probability or 0.0,
         fresh=True,
         tested=True,
     ),
-    Measure("accepted", "accepted", "share", lambda task: task.accepted),
+    Measure("accepted", "accepted", "accepted", "share", lambda task: task.accepted),
     Measure(
         "accepted_held",
-        "of the accepted, re-measured in band",
+        "accepted components that held",
+        "held",
         "share",
         lambda task: task.held,
         lambda task: task.accepted,
         fresh=True,
     ),
-    Measure("rollouts", "rollouts a task", "rollouts", lambda task: task.rollouts, tested=True),
+    Measure("rollouts", "rollouts a task", "a task", "rollouts", lambda task: task.rollouts, tested=True),
     Measure(
-        "rollouts_per_accept", "rollouts per accept", "rollouts", lambda task: task.rollouts, lambda task: task.accepted
+        "rollouts_per_accept",
+        "rollouts per accept",
+        "per accept",
+        "rollouts",
+        lambda task: task.rollouts,
+        lambda task: task.accepted,
     ),
     Measure(
         "rollouts_per_held",
         "rollouts per accept that held",
+        "per accept that held",
         "rollouts",
         lambda task: task.rollouts,
         lambda task: task.held,
@@ -64,6 +82,7 @@ MEASURES = (
     # The two above upside down: these stay finite where a designer gets nothing accepted, so they can be tested.
     Measure(
         "accepts_per_100",
+        "accepts per 100 rollouts",
         "accepts",
         "per 100 rollouts",
         lambda task: 100 * task.accepted,
@@ -72,7 +91,8 @@ MEASURES = (
     ),
     Measure(
         "held_per_100",
-        "accepts that held",
+        "accepts that held per 100 rollouts",
+        "held",
         "per 100 rollouts",
         lambda task: 100 * task.held,
         lambda task: task.rollouts,

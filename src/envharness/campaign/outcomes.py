@@ -40,11 +40,13 @@ class TaskOutcome:
     before: bool
     """In band by the rollouts of the baseline."""
     counted: bool
-    """In band by the rollouts that decided, as the method counts."""
+    """In band as the run itself counts: accepted, or in band by the rollouts of the baseline."""
     fresh: bool | None
     """In band by rollouts that took no part in any decision; None where none were asked for."""
     probability: float | None
     """That the true rate is in band, by the fresh rollouts alone under a flat prior; None as above."""
+    fresh_counts: tuple[int, int]
+    """Successes and valid rollouts of the fresh ones."""
     rollouts: int
     """Paid for until the decision, the baseline's among them, the fresh ones not."""
     component: Component | None
@@ -85,9 +87,10 @@ def outcome_of(result: TaskResult, config: RigConfig, store: RunStore) -> TaskOu
         task=result.task,
         status=result.status,
         before=in_band(result.baseline, config.band),
-        counted=in_band(deciding_measurement(result), config.band),
+        counted=result.status == "accepted" or in_band(deciding_measurement(result), config.band),
         fresh=in_band(fresh, config.band) if fresh else (False if config.remeasure else None),
         probability=(SuccessBand(*config.band).probability(fresh) if fresh else (0.0 if config.remeasure else None)),
+        fresh_counts=(fresh.successes, fresh.valid) if fresh else (0, 0),
         rollouts=count_distinct(decided),
         component=component_of(accepted.candidate, _played(accepted.measured, store)) if accepted else None,
     )

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from math import comb
 
 from envharness.campaign.compare import Comparison, DesignerFigures
 from envharness.campaign.figures import Difference, Estimate
 from envharness.campaign.measures import MEASURES
-from envharness.campaign.variety import KINDS
 from envharness.core.messages import counted
 from envharness.report.numbers import Band
 from envharness.report.text import percent
-from envharness.rigger.objectives import SuccessBand
-from envharness.rigger.records import Measurement
 
 _UNITS = {measure.id: measure.unit for measure in MEASURES}
 _TITLES = {measure.id: measure.title for measure in MEASURES}
+_HEADS = {measure.id: measure.head for measure in MEASURES}
 _SMALL = 0.001
 
 
@@ -34,8 +31,15 @@ class TextTable:
 def all_tables(comparison: Comparison) -> list[TextTable]:
     """Return the tables of a comparison, policy by policy."""
     tables = [crossing(comparison)] if len(comparison.policies) > 1 else []
+    tables += [model_usage(comparison)] if any(entry.usage for entry in comparison.figures) else []
     for policy in comparison.policies:
-        makers: Iterable[Callable[[Comparison, str], TextTable]] = (shares, costs, tests, at_equal_spend, variety)
+        makers: Iterable[Callable[[Comparison, str], TextTable]] = (
+            shares,
+            costs,
+            paired_tests,
+            at_equal_spend,
+            variety,
+        )
         tables += [maker(comparison, policy) for maker in makers]
     return tables
 
@@ -75,16 +79,47 @@ def crossing(comparison: Comparison) -> TextTable:
     )
 
 
+def model_usage(comparison: Comparison) -> TextTable:
+    """Tabulate what model calls used."""
+    rows = [
+        (
+            entry.designer,
+            entry.policy,
+            role,
+            f"{usage.calls:,}",
+            f"{usage.prompt + usage.completion:,}",
+            f"{usage.cost:.4g}" if usage.cost else "-",
+        )
+        for entry in comparison.figures
+        for role, usage in entry.usage.items()
+    ]
+    return TextTable(
+        "What the models used",
+        ("designer", "policy", "role", "calls", "tokens", "cost"),
+        tuple(rows),
+        "A designer's own calls are no part of the rollout budget. The policy's hold the fresh rollouts.",
+    )
+
+
 def shares(comparison: Comparison, policy: str) -> TextTable:
     """Tabulate the shares in band."""
     names = ["in_band_before", "accepted", "in_band_counted"]
     if comparison.remeasure:
-        names += ["in_band_fresh", "in_band_expected", "accepted_held"]
+        names += ["in_band_fresh", "accepted_held"]
+    low, high = comparison.band
+    rows = [
+        (
+            entry.designer,
+            *(cell(entry, name) for name in names),
+            *((show(entry.audited.share, "share") if entry.audited else "-",) if comparison.remeasure else ()),
+        )
+        for entry in comparison.of(policy)
+    ]
     return TextTable(
-        f"Share of all tasks{_on(comparison, policy)}",
-        ("designer", *(_TITLES[name] for name in names)),
-        tuple((entry.designer, *(cell(entry, name) for name in names)) for entry in comparison.of(policy)),
-        _ceilings(comparison),
+        f"Share of all tasks in the band [{low:g}, {high:g}]{_on(comparison, policy)}",
+        ("designer", *(_HEADS[name] for name in names), *(("audited",) if comparison.remeasure else ())),
+        tuple(rows),
+        _ceilings(comparison, policy),
     )
 
 
@@ -97,28 +132,28 @@ def costs(comparison: Comparison, policy: str) -> TextTable:
             str(entry.accepted),
             f"{entry.rollouts:,}",
             *(cell(entry, name) for name in names),
-            f"{entry.gave_up} ({entry.unspent:,} rollouts)",
+            f"{entry.gave_up} ({entry.unspent:,})",
         )
         for entry in comparison.of(policy)
     ]
     return TextTable(
-        f"What it cost{_on(comparison, policy)}",
-        ("designer", "accepted", "rollouts", *(_TITLES[name] for name in names), "gave up, unspent"),
+        f"Rollouts paid for{_on(comparison, policy)}",
+        ("designer", "accepts", "rollouts", *(_HEADS[name] for name in names), "gave up (unspent)"),
         tuple(rows),
-        "Rollouts paid for until the decisions, failed tasks' among them, fresh ones not. Each designer is charged the "
-        "baselines, which were played once for all. Who gave up a task before its budget was used is charged what was "
-        "used.",
+        "Until the decisions, failed tasks' among them, fresh ones not. Each designer is charged the baselines, which "
+        "were played once for all. Gave up: tasks left outside the band with rollouts left to pay for; those it did "
+        "not use are not charged.",
     )
 
 
-def tests(comparison: Comparison, policy: str) -> TextTable:
+def paired_tests(comparison: Comparison, policy: str) -> TextTable:
     """Tabulate the paired differences from the reference."""
     found = [entry for entry in comparison.differences if entry.policy == policy]
     several = len(comparison.designers) > 2  # noqa: PLR2004  more than one pair
     rows = [
         (
             entry.designer,
-            f"{_TITLES[entry.measure]}{' per 100 rollouts' if _UNITS[entry.measure] == 'per 100 rollouts' else ''}",
+            _TITLES[entry.measure],
             _difference(entry),
             _p(entry.p),
             *((_p(entry.p_adjusted),) if several else ()),
@@ -126,10 +161,10 @@ def tests(comparison: Comparison, policy: str) -> TextTable:
         )
         for entry in sorted(found, key=lambda entry: comparison.designers.index(entry.designer))
     ]
-    heads = ("designer", "measure", "difference", "p", *(("adjusted p",) if several else ()), "tasks higher / lower")
+    heads = ("designer", "measure", "difference", "p", *(("adjusted",) if several else ()), "higher / lower")
     note = (
-        "Designer minus reference, on the same tasks. p: sides of whole tasks swapped, two-sided. Adjusted: for the "
-        "number of designers (Holm), measure by measure; not for the number of measures."
+        "Designer minus reference on the same tasks. p: the two sides of whole tasks swapped, two-sided. Adjusted: for "
+        "the number of designers (Holm), measure by measure, not for the number of measures. Higher / lower: tasks."
     )
     return TextTable(f"Against {comparison.reference}{_on(comparison, policy)}", heads, tuple(rows), note)
 
@@ -140,10 +175,9 @@ def at_equal_spend(comparison: Comparison, policy: str) -> TextTable:
     budgets: list[int] = []
     for entry in comparison.of(policy):
         budgets = [point.budget for point in entry.curve]
-        rows.append((entry.designer, "counted", *(show(point.counted, "share") for point in entry.curve)))
+        rows.append((entry.designer, "counted", *(_share(point.counted) for point in entry.curve)))
         if comparison.remeasure:
-            fresh = (point.fresh for point in entry.curve)
-            rows.append((entry.designer, "re-measured", *(show(value, "share") if value else "-" for value in fresh)))
+            rows.append((entry.designer, "re-measured", *(_share(point.fresh) for point in entry.curve)))
     return TextTable(
         f"At equal spend{_on(comparison, policy)}: share in band within so many rollouts a task",
         ("designer", "in band", *map(str, budgets)),
@@ -156,24 +190,31 @@ def variety(comparison: Comparison, policy: str) -> TextTable:
     """Tabulate how different the accepted components are."""
     found = comparison.of(policy)
     size = found[0].variety.size
-    heads = ["designer", "accepted"]
-    for kind in KINDS:
-        heads += [f"{kind}s", f"in {size}", "bits"]
-    rows: list[tuple[str, ...]] = []
-    for entry in found:
-        row = [entry.designer, str(entry.variety.accepted)]
-        for kind in entry.variety.kinds.values():
-            row.append(str(kind.distinct))
-            row += [_plain(value) for value in (kind.distinct_at_size, kind.entropy_at_size)]
-        rows.append(tuple(row))
+    rows = [
+        (
+            entry.designer,
+            str(entry.variety.accepted),
+            name,
+            str(kind.distinct),
+            _plain(kind.distinct_at_size),
+            _plain(kind.entropy_at_size),
+        )
+        for entry in found
+        for name, kind in entry.variety.kinds.items()
+    ]
     note = (
-        "Different kinds among all accepted components, and, since more components show more kinds, among "
-        f"{size} of them chosen at random, with the entropy of those. Form: hook source without its literals, template "
-        "and Stage. Behaviour: which hooks did what to which kinds of action. Flaw: what the component answers."
+        "More components show more kinds, so designers are held against each other by "
+        f"{size} of their components, chosen at random many times over, with the entropy of those in bits (in brackets "
+        "what 95 % of the choices gave)."
         if size
         else "Too few components were accepted to compare their variety at equal numbers."
     )
-    return TextTable(f"Variety of the accepted components{_on(comparison, policy)}", tuple(heads), tuple(rows), note)
+    note += (
+        " Form: hook source without its literals, template and Stage. Behaviour: which hooks did what to which kinds "
+        "of action. Flaw: what the component answers."
+    )
+    heads = ("designer", "accepts", "kind", "different", f"in {size}" if size else "-", "entropy")
+    return TextTable(f"Variety of the accepted components{_on(comparison, policy)}", heads, tuple(rows), note)
 
 
 def cell(entry: DesignerFigures, measure: str) -> str:
@@ -189,7 +230,7 @@ def show(value: Estimate, unit: str) -> str:
         low, high = (100 * (bound or 0.0) for bound in (value.low, value.high))
         return f"{percent(value.value)} ({low:.0f} to {high:.0f})"
     if value.high is None:
-        return f"{value.value:.1f} (from {value.low:.1f})" if value.low is not None else f"{value.value:.1f}"
+        return f"{value.value:.1f} (from {value.low or 0.0:.1f})"
     return f"{value.value:.1f} ({value.low or 0.0:.1f} to {value.high:.1f})"
 
 
@@ -200,6 +241,10 @@ def _difference(entry: Difference) -> str:
     if _UNITS[entry.measure] == "share":
         return f"{100 * value.value:+.0f} points ({100 * value.low:+.0f} to {100 * value.high:+.0f})"
     return f"{value.value:+.1f} ({value.low:+.1f} to {value.high:+.1f})"
+
+
+def _share(value: Estimate | None) -> str:
+    return "-" if value is None or value.value is None else percent(value.value)
 
 
 def _plain(value: Estimate | None) -> str:
@@ -214,20 +259,20 @@ def _on(comparison: Comparison, policy: str) -> str:
     return f" on {policy}" if len(comparison.policies) > 1 else ""
 
 
-def _ceilings(comparison: Comparison) -> str:
+def _ceilings(comparison: Comparison, policy: str) -> str:
     """Say what the shares can reach at most."""
-    band, objective = Band(*comparison.band), SuccessBand(*comparison.band)
+    band = Band(*comparison.band)
     text = (
         f"A task won exactly half the time shows in band in {percent(band.ceiling(comparison.rollouts))} of batches of "
         f"{comparison.rollouts} rollouts"
     )
     if not (fresh := comparison.remeasure):
         return f"{text}."
-    expected = sum(
-        comb(fresh, won) / 2**fresh * objective.probability(Measurement(asked=fresh, valid=fresh, successes=won))
-        for won in range(fresh + 1)
-    )
+    reach = [
+        f"{entry.designer} {percent(entry.audited.attainable)}" for entry in comparison.of(policy) if entry.audited
+    ]
     return (
-        f"{text}, in {percent(band.ceiling(fresh))} of {fresh}; its expected share (flat prior) is then "
-        f"{percent(expected)}: no designer can show more."
+        f"{text}, and in {percent(band.ceiling(fresh))} of {fresh} fresh ones. Held: of the accepted, those in band by "
+        "the fresh ones. Audited: of the accepted, the share expected truly in band by a prior fitted to all of them; "
+        f"were each won exactly half the time it would show {', '.join(reach) or 'nothing, for nothing was accepted'}."
     )

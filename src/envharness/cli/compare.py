@@ -29,7 +29,7 @@ def compare(
 
     Run the same command again to go on after an interruption; further designers, seeds and policies may be added.
     """
-    from envharness.cli.comparing import CompareFile, carry_out, print_comparison
+    from envharness.cli.comparing import CompareFile, carry_out, print_comparison, require_measured
 
     overrides = {
         "run_dir": run_dir,
@@ -42,3 +42,4 @@ def compare(
         print_json(comparison.model_dump(mode="json"))
     else:
         print_comparison(comparison)
+    require_measured(comparison)

@@ -20,6 +20,7 @@ from envharness.cli.config_file import read_config
 from envharness.cli.output import console, say
 from envharness.cli.rigging import RigFile
 from envharness.cli.run_folder import EngineConfig
+from envharness.core.errors import MachineryError
 from envharness.rollouts.engine import Engine, make_engine
 from envharness.rollouts.interrupts import GRACE_SECONDS, orderly_stop
 from envharness.rollouts.ledger import Budget
@@ -76,6 +77,16 @@ def carry_out(file: CompareFile, *, unsafe_hooks: bool = False, grace_seconds: f
     return comparison
 
 
+def require_measured(comparison: Comparison) -> None:
+    """Raise MachineryError where the machinery lost every task of every cell, so that nothing is known."""
+    outcomes = len(comparison.tasks) * len(comparison.seeds)
+    if all(entry.invalid == outcomes for entry in comparison.figures):
+        raise MachineryError(
+            f"no task was decided in any cell, so nothing was compared; `envharness show` of the folders in "
+            f"{Path(comparison.run_dir) / 'cells'} says why"
+        )
+
+
 def print_comparison(comparison: Comparison) -> None:
     """Print the tables on standard output."""
     out = console()
@@ -85,7 +96,7 @@ def print_comparison(comparison: Comparison) -> None:
     for table in all_tables(comparison):
         shown = Table(title=table.title, caption=table.note or None, title_justify="left", caption_justify="left")
         for head in table.heads:
-            shown.add_column(head)
+            shown.add_column(head, min_width=max(map(len, head.split())))
         for row in table.rows:
             shown.add_row(*map(Text, row))
         out.print(shown)

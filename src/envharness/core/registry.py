@@ -40,6 +40,7 @@ _BUILT_IN: dict[Kind, dict[str, str]] = {
     "designer": {
         "template": "envharness.rigger.designers.template:TemplateDesigner",
         "random": "envharness.rigger.designers.random:RandomDesigner",
+        "blind": "envharness.rigger.designers.blind:BlindDesigner",
         "identity": "envharness.rigger.designers.identity:IdentityDesigner",
         "llm": "envharness.rigger.designers.llm:LanguageModelDesigner",
         "exploring": "envharness.rigger.designers.exploring:ExploringDesigner",
