@@ -87,6 +87,19 @@ def test_a_run_that_was_interrupted_is_shown_as_far_as_it_came(
     call(capsys, "report", tmp_path / "run")
 
 
+@pytest.mark.slow
+def test_a_policy_that_breaks_is_not_one_that_loses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    replace = {"rigger.halls:Walker": "campaign.harden.suites:Brittle", "[tools, staged]": "[fields]"}
+    path = config(tmp_path, **replace)
+    out, _ = call(capsys, "harden", "-c", path, "--json")
+    [row] = last_json(out)["variants"]
+    assert (row["id"], row["cases"], row["success_rate"]) == ("fields/running text", {"invalid": 2}, None)
+    # Nothing is below the threshold, and yet the suite was not held to it.
+    _, err = call(capsys, "harden", "-c", path, "--min-success", "0.1", code=5)
+    assert "fields/running text of hall-0" in err
+    assert "KeyError" in err
+
+
 def _interrupted(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from envharness.campaign.harden.config import HardenConfig
 from envharness.campaign.harden.plan import baseline_plan
 from envharness.campaign.harden.suite import PlayedTask
-from envharness.core.policy import PolicySpec
+from envharness.core.policy import Decision, PolicySpec, Turn
 from envharness.core.spec import StackSpec
 from envharness.core.trace import Episode
 from envharness.core.types import Action
@@ -16,8 +16,18 @@ from envharness.rigger.observe import TaskView, view_task
 from envharness.rigger.requests import Batch, Result, Work
 from envharness.rollouts.engine import make_engine
 from rigger.build import TOOLS
+from rigger.halls import Walker
 
 TASKS = ["hall-0", "hall-1", "hall-2"]
+
+
+class Brittle(Walker):
+    """A walker whose program breaks where the screen is empty."""
+
+    async def act(self, turn: Turn) -> Decision:
+        if not turn.observation.text:
+            raise KeyError("room")
+        return await super().act(turn)
 
 
 def settings(**fields: object) -> HardenConfig:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import importlib.util
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +17,7 @@ from envharness.campaign.harden.screen import (
     without,
 )
 from envharness.core.types import Action, JsonDict, Observation
+from presence import absent
 
 line = st.one_of(
     st.sampled_from(["Target: 24", "Numbers left (3): 1, 2, 3", "Choices:", "- go on", "", "You walk.", "Moves: none"]),
@@ -73,6 +77,21 @@ def test_the_fields_of_toy24_join_text_and_data() -> None:
 def test_a_key_that_no_text_tells_is_a_field_of_its_own() -> None:
     screens = [Observation(text=f"Room: {room}", data={"room": room, "secret": room * 7}) for room in range(4)]
     assert fields_of(screens) == [ScreenField("room", "room", ("room",)), ScreenField("data secret", None, ("secret",))]
+
+
+@pytest.mark.slow
+def test_the_fields_of_alfworld_join_text_and_data() -> None:
+    if not (importlib.util.find_spec("textworld") and importlib.util.find_spec("alfworld")):
+        raise absent("the ALFWorld engine is not installed; run scripts/install-alfworld")
+    with make("alfworld", task="builtin/mug-to-desk") as env:
+        commands = ("go to countertop 1", "take mug 1 from countertop 1", "go to desk 1")
+        screens = [env.reset(0).observation]
+        screens += [env.step(Action(name="act", kwargs={"command": command})).observation for command in commands]
+    assert fields_of(screens) == [
+        ScreenField("your task is to", "your task is to", ("goal",)),
+        ScreenField("admissible commands", "admissible commands", ("admissible_commands",)),
+        ScreenField("running text", RUNNING_TEXT, ("feedback",)),
+    ]
 
 
 def _first_two(screen: Observation, operation: str) -> JsonDict:

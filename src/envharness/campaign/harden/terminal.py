@@ -21,7 +21,7 @@ def result_tables(result: HardenResult) -> Group:
     """Return the matrix, what it leaves out, and the one line that sums it up."""
     each = counted(result.rollouts_each, "rollout")
     table = Table(
-        title=f"{result.environment}, {result.policy}: {counted(len(result.tasks), 'task')}, {each} each",
+        title=line(f"{result.environment}, {result.policy}: {counted(len(result.tasks), 'task')}, {each} each"),
         caption="As it is → in the variant; change in percentage points; below, what losses shifted to.",
         title_justify="left",
         caption_justify="left",
