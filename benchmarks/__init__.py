@@ -17,6 +17,7 @@ BENCHMARKS = {
     "overhead": "benchmarks.overhead",
     "snapshots": "benchmarks.snapshots",
     "startup": "benchmarks.startup",
+    "statistics": "benchmarks.statistics",
     "store": "benchmarks.store",
     "transcripts": "benchmarks.transcripts",
 }

@@ -54,7 +54,11 @@ def test_another_size_is_refused_with_what_is_allowed(tmp_path: Path, wrong: str
         ),
         (
             GOOD + "engine:\n  colour: red\n",
-            r"line 7, key 'engine\.colour': unknown key \(allowed: backend, episodes_per_worker, ray_address, retries, workers\)",
+            r"line 7, key 'engine\.colour': unknown key \(allowed: backend, episodes_per_worker, ray_address, retries, snapshots, workers\)",
+        ),
+        (
+            GOOD + "engine:\n  snapshots: sometimes\n",
+            r"line 7, key 'engine\.snapshots': Input should be 'auto', 'always' or 'never', found 'sometimes'",
         ),
         (GOOD + "rollouts: many\n", r"line 6, key 'rollouts': .*integer.*'many'"),
         (GOOD + "seed: 1\nseed: 2\n", r"line 7: key 'seed' is given twice"),

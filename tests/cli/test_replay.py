@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from envharness.cli.app import run as command
-from envharness.core.errors import ConfigError, StoreError, UnknownIdError
+from envharness.core.errors import StoreError, UnknownIdError
 from envharness.core.policy import PolicySpec
 from envharness.core.spec import StackSpec
 from envharness.core.trace import Episode
@@ -99,8 +99,15 @@ def test_a_stored_episode_is_the_same_when_it_is_played_again(
 ) -> None:
     assert command(["replay", str(folder), "easy-0000", "--phase", phase, "--index", str(index)]) == 0
     assert "the same: " in capsys.readouterr().out
-    assert command(["replay", str(folder), JOBS[phase][index].key[:12], "--json"]) == 0
-    assert output(capsys)["divergence"] is None
+    for name in (JOBS[phase][index].key[:12], f"easy-0000/{phase}/{index}"):
+        assert command(["replay", str(folder), name, "--json"]) == 0
+        assert output(capsys) == {
+            "key": JOBS[phase][index].key,
+            "task": "easy-0000",
+            "phase": phase,
+            "index": index,
+            "divergence": None,
+        }
 
 
 def test_an_episode_that_comes_out_otherwise_is_shown_with_the_place(
@@ -113,27 +120,6 @@ def test_an_episode_that_comes_out_otherwise_is_shown_with_the_place(
     assert command(["replay", str(folder), one.key]) == 1
     assert "it diverges at turn 1, shown.text" in (said := capsys.readouterr().out)
     assert '"another [world]"' in said
-    assert command(["rescore", str(folder), "--phase", "bare", "--json"]) == 1
-    assert output(capsys) == {"episodes": 2, "same": 1, "changed": 0, "diverged": 1, "invalid": 0}
-
-
-def test_verdicts_that_changed_are_counted_and_written(
-    folder: Path, episodes: dict[str, Episode], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert command(["rescore", str(folder), "--json"]) == 0
-    assert output(capsys) == {"episodes": 4, "same": 4, "changed": 0, "diverged": 0, "invalid": 0}
-    one = JOBS["bare"][0]
-    verdict = episodes[one.key].evaluation
-    assert verdict is not None
-    changed(folder, one, episodes[one.key], evaluation=verdict.model_copy(update={"success": not verdict.success}))
-    table = tmp_path / "verdicts.jsonl"
-    before = content(folder)
-    assert command(["rescore", str(folder), "--write", str(table)]) == 1
-    assert "4 episodes: 3 same, 1 changed" in capsys.readouterr().out
-    lines = [json.loads(line) for line in table.read_text().splitlines()]
-    (found,) = [line for line in lines if line["verdict"] == "changed"]
-    assert (found["key"], found["was"]["success"], found["now"]["success"]) == (one.key, False, True)
-    assert content(folder) == before
 
 
 @pytest.mark.parametrize(
@@ -142,6 +128,10 @@ def test_verdicts_that_changed_are_counted_and_written(
         (["easy-0000"], "4 episodes fit, one is wanted: the first are "),
         (["nothing"], "0 episodes fit"),
         (["easy-0000", "--phase", "bare", "--index", "7"], "0 episodes fit"),
+        (["easy-0000/bare/7"], "0 episodes fit"),
+        (["easy-0000/bare"], "0 episodes fit"),
+        (["easy-0000/bare/²"], "0 episodes fit"),
+        (["/0"], "0 episodes fit"),
     ],
 )
 def test_what_names_no_single_episode_is_answered_with_those_there_are(
@@ -165,19 +155,8 @@ def test_a_job_that_is_missing_or_damaged_is_named(
 ) -> None:
     with sqlite3.connect(folder / DATABASE_FILE) as connection:
         connection.execute(statement)
-    for arguments in (["replay", str(folder), JOBS["bare"][0].key], ["rescore", str(folder)]):
-        assert command(arguments) == code
-        assert message in " ".join(capsys.readouterr().err.split())
-
-
-def test_a_table_is_never_written_into_the_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = content(folder)
-    (folder.parent / "alias").symlink_to(folder)
-    for table in (folder / DATABASE_FILE, folder.parent / "alias" / "new.jsonl"):
-        assert command(["rescore", str(folder), "--write", str(table)]) == ConfigError.exit_code
-        assert "outside of the run folder" in " ".join(capsys.readouterr().err.split())
-    assert content(folder) == before
-    assert not (folder / "new.jsonl").exists()
+    assert command(["replay", str(folder), JOBS["bare"][0].key]) == code
+    assert message in " ".join(capsys.readouterr().err.split())
 
 
 def test_an_environment_that_is_no_longer_there_is_named(
@@ -188,3 +167,11 @@ def test_an_environment_that_is_no_longer_there_is_named(
         store.put_episode(gone.key, "gone", episodes[JOBS["bare"][0].key], gone.model_dump(mode="json"))
     assert command(["replay", str(folder), gone.key]) != 0
     assert "sold_world" in capsys.readouterr().err
+
+
+def test_task_and_phase_may_hold_slashes(folder: Path, episodes: dict[str, Episode]) -> None:
+    one = job("bare", 9)
+    episode = episodes[JOBS["bare"][0].key].model_copy(update={"task": "rooms/kitchen/3", "index": 9})
+    with RunStore.open(folder, config={}, command="rig") as store:
+        store.put_episode(one.key, "rig/template/round-1", episode, one.model_dump(mode="json"))
+    assert command(["replay", str(folder), "rooms/kitchen/3/rig/template/round-1/9"]) == 0

@@ -124,6 +124,26 @@ def test_a_stuck_thread_does_not_cost_its_neighbours_an_attempt() -> None:
         assert results[1].attempt == 1
 
 
+def test_an_episode_has_all_its_time_from_when_its_environment_is_taken_up() -> None:
+    slow = job(kitchen(how="hang", when="reset", seconds=4.0), step_seconds=30.0, index=0)
+    jobs = [slow, *(job(index=index, episode_seconds=3.0) for index in (1, 2))]
+    with pool(episodes_per_worker=3, retries=0, grace_seconds=0.2) as engine:
+        results = {played.index: episode for played, episode in engine.run(jobs)}
+    assert [results[index].outcome.kind for index in (0, 1, 2)] == ["success"] * 3
+    assert {episode.worker for episode in results.values()} == {"worker-1"}
+    assert results[0].seconds > 3.9
+    assert max(results[1].seconds, results[2].seconds) < 3.0
+
+
+def test_one_whose_own_reset_takes_longer_than_it_has_is_ended_all_the_same() -> None:
+    with pool(retries=0) as engine:
+        episode = only(
+            engine, job(kitchen(how="hang", when="reset", seconds=60.0), step_seconds=50.0, episode_seconds=1.0)
+        )
+    assert episode.outcome.reason == "time_limit"
+    assert "longer than 1 s" in episode.outcome.detail
+
+
 def test_results_come_in_the_order_in_which_they_finish() -> None:
     slow = PolicySpec(id="rollouts.hostile:Naps", options={"seconds": 1.5})
     with pool(workers=2) as engine:

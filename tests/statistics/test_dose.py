@@ -13,7 +13,7 @@ from envharness.statistics.dose import GRID, Dose, DoseBelief, Trial
 
 BAND = (0.4, 0.6)
 EIGHTHS = tuple(step / 8 for step in range(1, 9))
-FEW = settings(max_examples=25, deadline=None)
+FEW = settings(max_examples=10, deadline=None)
 
 counts = st.integers(0, 15).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 trials = st.lists(

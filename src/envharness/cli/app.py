@@ -1,9 +1,9 @@
 """Puts the commands together, and turns every error into one line and an exit code.
 
-Exit codes: 0 done; 1 a check failed (`check`, `sandbox selftest`, `harden --min-success`) or an unexpected error; 2
-wrong use, configuration or file; 3 an environment cannot be used; 4 a component broke its promise; 5 the machinery
-failed; 6 no sandbox on this system; 7 the run folder cannot be used; 8 a model's endpoint refuses key, permission or
-model; 9 the budget is spent; 130 interrupted; 143 terminated.
+Exit codes: 0 done; 1 a check failed (`check`, `sandbox selftest`, `harden --min-success`), an episode is not as it was
+(`replay`, `rescore`), or an unexpected error; 2 wrong use, configuration or file; 3 an environment cannot be used; 4 a
+component broke its promise; 5 the machinery failed; 6 no sandbox on this system; 7 the run folder cannot be used; 8 a
+model's endpoint refuses key, permission or model; 9 the budget is spent; 130 interrupted; 143 terminated.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from envharness.cli import (
     load,
     replay,
     report,
+    rescore,
     rig,
     run_episodes,
     sandbox,
@@ -59,7 +60,7 @@ app.command("harden")(harden.harden)
 app.command("show")(show.show)
 app.command("report")(report.report)
 app.command("replay")(replay.replay)
-app.command("rescore")(replay.rescore)
+app.command("rescore")(rescore.rescore)
 app.command("load")(load.load)
 app.command("demo")(demo.demo)
 app.command("clean")(clean.clean)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from pydantic import JsonValue
@@ -11,6 +12,8 @@ from envharness.core.errors import ConfigError
 from envharness.core.types import JsonDict
 from envharness.rollouts.interrupts import MAX_GRACE_SECONDS
 
+RunArgument = Annotated[Path, typer.Argument(help="A run folder.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="End with one JSON object.")]
 GraceOption = Annotated[
     float,
     typer.Option(
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
     from envharness.rollouts.sizing import Count
 
 Workers = Annotated[str | None, typer.Option(metavar="N|auto", help="The most worker processes; auto fits the work.")]
+SnapshotsOption = Annotated[
+    Literal["auto", "always", "never"] | None,
+    typer.Option("--snapshots", help="Fork rollouts from one staged start: where it pays, where it can be, or not."),
+]
 EpisodesPerWorker = Annotated[
     str | None, typer.Option(metavar="N|auto", help="Episodes a worker plays at once; auto fits the work.")
 ]

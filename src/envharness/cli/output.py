@@ -21,6 +21,11 @@ def console() -> Console:
     return Console(highlight=False)
 
 
+def print_line(text: str) -> None:
+    """Print one line of a result. `text` may come from a trace: nothing in it acts, and no terminal folds it."""
+    Console(highlight=False, soft_wrap=True).print(Text(printable(text)))
+
+
 def say(text: str) -> None:
     """Print one line about progress on standard error. `text` may come from a trace: nothing in it acts."""
     Console(stderr=True, highlight=False, soft_wrap=True).print(Text(printable(text)))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from envharness.cli.config_file import read_config
-from envharness.cli.options import EpisodesPerWorker, GraceOption, Workers
+from envharness.cli.options import EpisodesPerWorker, GraceOption, SnapshotsOption, Workers
 from envharness.cli.output import print_json
 from envharness.rollouts.interrupts import GRACE_SECONDS
 
@@ -25,6 +25,7 @@ def rig(
     ] = None,
     workers: Workers = None,
     episodes_per_worker: EpisodesPerWorker = None,
+    snapshots: SnapshotsOption = None,
     grace: GraceOption = GRACE_SECONDS,
     *,
     resume: Annotated[bool, typer.Option("--resume/--no-resume", help="Go on with a run in the folder.")] = True,
@@ -48,6 +49,7 @@ def rig(
         "engine.ray_address": ray_address,
         "engine.workers": workers,
         "engine.episodes_per_worker": episodes_per_worker,
+        "engine.snapshots": snapshots,
     }
     file = read_config(config, RigFile, overrides)
     summary = carry_out(file, command="rig", resume=resume, unsafe_hooks=unsafe_hooks, grace_seconds=grace)

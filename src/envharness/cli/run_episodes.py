@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.text import Text
 
-from envharness.cli.options import EpisodesPerWorker, GraceOption, Workers, parse_count, parse_options
+from envharness.cli.options import EpisodesPerWorker, GraceOption, SnapshotsOption, Workers, parse_count, parse_options
 from envharness.cli.output import console, print_json, say, usage_json
 from envharness.core.errors import MachineryError, ProviderRefusedError
 from envharness.rollouts.interrupts import GRACE_SECONDS, orderly_stop
@@ -37,6 +37,7 @@ def run(
     ] = None,
     workers: Workers = None,
     episodes_per_worker: EpisodesPerWorker = None,
+    snapshots: SnapshotsOption = None,
     grace: GraceOption = GRACE_SECONDS,
     *,
     trace: Annotated[bool, typer.Option("--trace", help="Print every turn.")] = False,
@@ -61,6 +62,7 @@ def run(
             workers=most,
             episodes_per_worker=each,
             unsafe_hooks=unsafe_hooks,
+            snapshots=snapshots or "auto",
             ray_address=ray_address,
         ) as engine:
             played = sorted(_played(engine.run(jobs, stop=stop), episodes), key=lambda episode: episode.index)

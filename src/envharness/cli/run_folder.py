@@ -20,6 +20,7 @@ from envharness.rollouts.interrupts import StopRequest, orderly_stop
 from envharness.rollouts.ledger import describe_usage, read_ledger
 from envharness.rollouts.progress import Progress, make_progress
 from envharness.rollouts.sizing import Count, read_count
+from envharness.rollouts.snapshots.snapshots import SnapshotMode
 from envharness.sandbox import require_sandbox
 from envharness.store.database import RunStore
 
@@ -37,8 +38,23 @@ class EngineConfig(BaseModel):
     they wait for a model."""
     ray_address: str | None = Field(default=None, pattern=r"^[^\s/:]+:[0-9]{1,5}$|^\[[0-9a-fA-F:]+\]:[0-9]{1,5}$")
     """`host:port` of the Ray cluster to join, for the backend `ray`; None starts one on this machine."""
+    snapshots: SnapshotMode = "auto"
+    """When rollouts are forked from one staged start: `auto` where that has proved to pay, `always` where it can be
+    done, or `never`."""
     retries: int = Field(default=RETRIES, ge=0, le=20)
     """Attempts beyond the first for an episode that the machinery lost."""
+
+    def build(self, *, unsafe_hooks: bool) -> Engine:
+        """Make the engine. `unsafe_hooks` runs Contract hooks unconfined."""
+        return make_engine(
+            self.backend,
+            workers=self.workers,
+            retries=self.retries,
+            unsafe_hooks=unsafe_hooks,
+            episodes_per_worker=self.episodes_per_worker,
+            snapshots=self.snapshots,
+            ray_address=self.ray_address,
+        )
 
 
 @dataclass(frozen=True)
@@ -72,14 +88,7 @@ def open_run(
     with (
         orderly_stop(grace_seconds, say) as stop,
         RunStore.open(folder, config=config, command=command, resume=resume) as store,
-        make_engine(
-            engine.backend,
-            workers=engine.workers,
-            retries=engine.retries,
-            unsafe_hooks=unsafe_hooks,
-            episodes_per_worker=engine.episodes_per_worker,
-            ray_address=engine.ray_address,
-        ) as built,
+        engine.build(unsafe_hooks=unsafe_hooks) as built,
         make_progress(sys.stderr) as progress,
     ):
         if store.version != VERSION:

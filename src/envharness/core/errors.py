@@ -30,6 +30,7 @@ EnvHarnessError                 base; `exit_code` is what the command line ends 
 ├── SandboxUnavailableError (6) this system cannot confine hook code
 ├── BudgetExhaustedError  (9)   the budget is spent: paused, the same command goes on
 └── StoreError            (7)   the run folder cannot be used
+    ├── DamagedEntryError       one episode, job or record is damaged; the others can be read
     ├── RunLockedError          another process is working on this run
     └── ConfigChangedError      the run was started with another configuration
 """
@@ -207,6 +208,10 @@ class StoreError(EnvHarnessError):
     """The run folder or its database cannot be used."""
 
     exit_code = 7
+
+
+class DamagedEntryError(StoreError):
+    """One episode, job or record of a run is damaged; the others can be read."""
 
 
 class RunLockedError(StoreError):

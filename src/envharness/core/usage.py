@@ -34,5 +34,12 @@ class Usage(BaseModel):
         )
 
 
+class Meter:
+    """Sums up what an episode uses while it is played, for whoever has to end it before it can say so itself."""
+
+    def __init__(self) -> None:
+        self.used = Usage()
+
+
 NO_USAGE = Usage()
 """What a turn without a model call uses."""

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from envharness.core.errors import BudgetExhaustedError, PolicyError, ProviderRefusedError
 from envharness.core.trace import Episode
+from envharness.core.usage import Usage
 from envharness.llm.silence import Silence
 from envharness.rigger.call_records import call_key, store_answer, stored_answer
 from envharness.rigger.calls import ModelCalls
@@ -18,7 +19,7 @@ from envharness.rollouts.blame import refused_by_provider
 from envharness.rollouts.engine import Engine
 from envharness.rollouts.interrupts import StopRequest, Terminated
 from envharness.rollouts.job import RolloutJob
-from envharness.rollouts.ledger import Budget, Ledger, read_ledger
+from envharness.rollouts.ledger import Budget, Ledger, add_cut_episodes, read_ledger
 from envharness.store.database import RunStore
 
 Result = TypeVar("Result")
@@ -106,13 +107,25 @@ class Driver(Generic[Result]):
         self._silence.over = self.store.has_valid()
         try:
             yield from self._run(plans)
-        except (ProviderRefusedError, PolicyError, KeyboardInterrupt, Terminated):
+        except (ProviderRefusedError, BudgetExhaustedError, PolicyError, KeyboardInterrupt, Terminated):
             # What has come already was paid for.
             while (finished := self.engine.next_result(0)) is not None:
                 self._keep(*finished)
             for key, answered in self.calls.drain():
                 self._keep_answer(self._calls.pop(key)[1], answered)
+            self._keep_books_of_the_cut()
             raise
+
+    def _keep_books_of_the_cut(self) -> None:
+        """Drop what is being played, and keep what it has used: it was paid for, although it will be played anew."""
+        cut: dict[str, Usage] = {}
+        try:
+            for job, used in self.engine.abort():
+                cut[job.task] = cut.get(job.task, Usage()) + used
+        finally:  # also where another signal does not wait for the workers
+            for task, used in cut.items():
+                add_cut_episodes(self.store, task, used)
+                self.ledger.add("policy", task, used)
 
     def _run(self, plans: Iterable[tuple[str, Work[Result]]]) -> Iterator[tuple[str, Result]]:
         pending = iter(plans)

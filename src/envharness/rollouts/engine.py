@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from envharness.core.trace import Episode
+from envharness.core.usage import Usage
 from envharness.rollouts.interrupts import StopRequest
 from envharness.rollouts.job import RolloutJob
 from envharness.rollouts.sizing import Count
@@ -60,6 +61,15 @@ class Engine(ABC):
     @abstractmethod
     def cancel(self) -> None:
         """Drop everything in flight; no result of it will be returned."""
+
+    def abort(self) -> Iterator[tuple[RolloutJob, Usage]]:
+        """Drop everything in flight, as `cancel` does, and yield what it has used of models so far, by job.
+
+        What a policy was answered in an episode that is cut was paid for all the same. Waits a few seconds for the
+        workers' word. An engine that does not know yields nothing.
+        """
+        self.cancel()
+        yield from ()
 
     @abstractmethod
     def close(self) -> None:

@@ -16,7 +16,7 @@ from envharness.core.policy import Decision, Policy, PolicySpec, Turn, answer_at
 from envharness.core.spec import StackSpec
 from envharness.core.trace import Episode, Outcome, StartRecord, TraceStep
 from envharness.core.types import EvaluationResult, Observation
-from envharness.core.usage import NO_USAGE, Usage
+from envharness.core.usage import NO_USAGE, Meter, Usage
 from envharness.rollouts.blame import EpisodeInvalid, describe, environment_cause, policy_cause
 from envharness.rollouts.decisions import as_decision
 from envharness.rollouts.environment_thread import CallingThread, EnvironmentHost, EnvironmentThread, Series
@@ -39,22 +39,36 @@ async def play(
     worker: str = "",
     unsafe_hooks: bool = False,
     snapshots: Snapshots | None = None,
+    meter: Meter | None = None,
 ) -> Episode:
     """Play a job. Whatever goes wrong in it becomes the episode's outcome; only cancellation is raised.
 
     The environment lives on `host` from construction to close; None is a thread of its own. After the episode,
-    `host.stuck` says whether a call still hangs there. `snapshots` are those of the worker; None is none.
+    `host.stuck` says whether a call still hangs there. `snapshots` are those of the worker; None is none. `meter` knows
+    at every moment what the policy has used.
     """
     if host is None:
         thread = EnvironmentThread()
         try:
             return await play(
-                job, host=thread, attempt=attempt, worker=worker, unsafe_hooks=unsafe_hooks, snapshots=snapshots
+                job,
+                host=thread,
+                attempt=attempt,
+                worker=worker,
+                unsafe_hooks=unsafe_hooks,
+                snapshots=snapshots,
+                meter=meter,
             )
         finally:
             thread.close()
     played = await play_to_json(
-        job, host=host, attempt=attempt, worker=worker, unsafe_hooks=unsafe_hooks, snapshots=snapshots
+        job,
+        host=host,
+        attempt=attempt,
+        worker=worker,
+        unsafe_hooks=unsafe_hooks,
+        snapshots=snapshots,
+        meter=meter,
     )
     # Read back, so that the episode is the same whichever process played it.
     return Episode.model_validate_json(played)
@@ -68,11 +82,14 @@ async def play_to_json(
     worker: str,
     unsafe_hooks: bool,
     snapshots: Snapshots | None = None,
+    meter: Meter | None = None,
     when_built: Callable[[ActionableEnv], None] | None = None,
+    when_begun: Callable[[], None] | None = None,
 ) -> bytes:
     """Like `play`; returns the episode as JSON that reads back as one.
 
-    `when_built` is called with the stack once it is built, on the environment's thread.
+    `when_built` is called with the stack once it is built, on the environment's thread. `when_begun` is called on the
+    event loop when the environment's thread has come to this episode: its clock starts then, and not at this call.
     """
     notes: list[str] = []
 
@@ -91,6 +108,8 @@ async def play_to_json(
         env_seed=job.env_seed,
         limits=job.limits,
         notes=notes,
+        meter=meter or Meter(),
+        when_begun=when_begun,
     )
     episode = await performance.play(job.task, job.policy_seed)
     return _to_json(episode.model_copy(update={"index": job.index, "attempt": attempt, "worker": worker}))
@@ -142,22 +161,26 @@ class _Performance:
     policy: Policy | None = None
     start: StartRecord | None = None
     steps: list[TraceStep] = field(default_factory=list[TraceStep])
-    usage: Usage = field(default_factory=Usage)
+    meter: Meter = field(default_factory=Meter)
     notes: list[str] = field(default_factory=list[str])
     shown_bytes: int = 0
     """UTF-8 bytes of observation text shown so far; counted only where there is a limit."""
     limit_reached: str = ""
     """Which limit ended the episode, and at what value; empty where none did."""
+    when_begun: Callable[[], None] | None = None
+    """Told when the environment's thread takes up the episode, which has all its time from then on."""
+    began: float = field(default_factory=perf_counter)
+    over: bool = False
+    """Whether nothing is waited for any more."""
     judging: bool = False
     """Whether all turns have been played and the verifier is asked."""
 
     async def play(self, task: str | None, seed: int) -> Episode:
         """Play to the end; `task` None takes the environment's word for which task it is."""
-        began = perf_counter()
         evaluation: EvaluationResult | None = None
         try:
-            async with asyncio.timeout(self.limits.episode_seconds):
-                reason, evaluation = await self._run()
+            async with asyncio.timeout(self.limits.episode_seconds if self.when_begun is None else None) as clock:
+                reason, evaluation = await self._run(clock)
             outcome = (
                 Outcome(kind="success", detail=self.limit_reached)
                 if evaluation.success
@@ -172,6 +195,7 @@ class _Performance:
             detail = describe(error, doing=f"turn {len(self.steps)}")
             outcome = Outcome(kind="invalid", reason="internal_error", detail=detail)
         finally:
+            self.over = True
             await self._close()
         return Episode(
             task=self.session.task_id if task is None else task,
@@ -181,14 +205,14 @@ class _Performance:
             start=self.start,
             # A copy, because a call that hangs on the environment's thread is none of this episode any more.
             steps=list(self.steps),
-            usage=self.usage,
-            seconds=perf_counter() - began,
+            usage=self.meter.used,
+            seconds=perf_counter() - self.began,
             notes=[*self.session.notes, *self.notes],
         )
 
-    async def _run(self) -> tuple[str, EvaluationResult]:
+    async def _run(self, clock: asyncio.Timeout) -> tuple[str, EvaluationResult]:
         """Play until something ends the episode; return the reason it has if it is a failure, and the verdict."""
-        self.start = await self._environment(lambda: self.session.start(self.env_seed), "reset")
+        self.start = await self._environment(self._starting(clock), "reset")
         self._count_shown(self.start.shown)
         self.policy = policy = await self._blaming_policy(self._make_policy, "making the policy")
         if is_immediate(policy) and isinstance(self.host, EnvironmentThread):
@@ -198,6 +222,23 @@ class _Performance:
             step = await self._turn(policy, shown)
             reason, shown = self._taken(step), step.shown
         return reason, await self._environment(self.session.evaluate, "evaluate")
+
+    def _starting(self, clock: asyncio.Timeout) -> Callable[[], StartRecord]:
+        """Return what the environment's thread does first: say that it has come to this, and start."""
+        loop, when_begun = asyncio.get_running_loop(), self.when_begun
+
+        def begin() -> None:
+            if when_begun is not None and not self.over:
+                self.began = perf_counter()
+                clock.reschedule(loop.time() + self.limits.episode_seconds)
+                when_begun()
+
+        def start() -> StartRecord:
+            if when_begun is not None:
+                loop.call_soon_threadsafe(begin)
+            return self.session.start(self.env_seed)
+
+        return start
 
     async def _turn(self, policy: Policy, shown: Observation) -> TraceStep:
         number, turn = len(self.steps), self._turn_of(shown)
@@ -247,7 +288,7 @@ class _Performance:
 
     def _charge(self, usage: Usage) -> None:
         if usage is not NO_USAGE:
-            self.usage += usage
+            self.meter.used += usage
 
     def _turn_of(self, shown: Observation) -> Turn:
         # The policy gets a copy: it must not be able to edit the trace.
@@ -270,8 +311,8 @@ class _Performance:
     def _limit_hit(self) -> str:
         """Return the reason that a used-up limit gives the episode if it is a failure; empty where none is used up."""
         limits = self.limits
-        if limits.policy_tokens is not None and self.usage.completion >= limits.policy_tokens:
-            return self._stopped_by("token_limit", "policy_tokens", self.usage.completion, limits.policy_tokens)
+        if limits.policy_tokens is not None and self.meter.used.completion >= limits.policy_tokens:
+            return self._stopped_by("token_limit", "policy_tokens", self.meter.used.completion, limits.policy_tokens)
         if limits.observation_bytes is not None and self.shown_bytes > limits.observation_bytes:
             return self._stopped_by(
                 "observation_limit", "observation_bytes", self.shown_bytes, limits.observation_bytes
@@ -309,7 +350,7 @@ class _Performance:
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise
             if isinstance(error, ProviderError) and error.usage is not None:
-                self.usage += error.usage
+                self.meter.used += error.usage
             # An exit, or a cancellation that nobody asked for, is the policy's own and must not take the run along.
             raise EpisodeInvalid(policy_cause(error), describe(error, doing=doing)) from error
 

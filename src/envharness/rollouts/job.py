@@ -26,7 +26,8 @@ class Limits(BaseModel):
     """Bytes of observation text, as UTF-8, that the policy is shown in the episode, the first observation included;
     None is no limit. Looked at after each turn; going beyond it is a failure, `observation_limit`."""
     episode_seconds: float = Field(default=600.0, gt=0, le=1e9)
-    """Wall clock of an episode. Reaching it makes the episode invalid, `time_limit`."""
+    """Wall clock of an episode. Reaching it makes the episode invalid, `time_limit`. In the pool it starts when the
+    environment's thread takes the episode up; what a turn waits for that thread or for a model counts."""
     step_seconds: float = Field(default=60.0, gt=0, le=1e9)
     """Wall clock of one environment call. Reaching it makes the episode invalid, `time_limit`."""
 

@@ -18,6 +18,8 @@ MODEL_CALL = "model_call"
 """The kind of record that keeps a call outside episodes: `role`, `task`, and `answer` with its `usage`."""
 FAILED_CALL = f"{LIVE}failed_call"
 """The kind of record that keeps what calls used which brought nothing, and are asked again."""
+CUT_EPISODES = f"{LIVE}cut_episodes"
+"""The kind of record that keeps what policies used in episodes that an interruption cut, one a task."""
 LEDGER = f"{LIVE}ledger"
 """The kind of record that shows the ledger to readers, one a role."""
 
@@ -88,18 +90,28 @@ def read_ledger(store: RunStore) -> Ledger:
         usage = answer.get("usage") if isinstance(answer, dict) else body.get("usage")
         if usage is not None:
             ledger.add(str(body["role"]), str(body["task"]), Usage.model_validate(usage))
-    for _, body in store.records(FAILED_CALL):
-        ledger.add(str(body["role"]), str(body["task"]), Usage.model_validate(body["usage"]))
+    for kind in (FAILED_CALL, CUT_EPISODES):
+        for _, body in store.records(kind):
+            ledger.add(str(body["role"]), str(body["task"]), Usage.model_validate(body["usage"]))
     return ledger
 
 
 def add_failed_call(store: RunStore, key: str, role: str, task: str, usage: Usage) -> None:
     """Keep what a call used that brought nothing, beside what earlier tries at the same call used."""
+    _add(store, FAILED_CALL, key, role, task, usage)
+
+
+def add_cut_episodes(store: RunStore, task: str, usage: Usage) -> None:
+    """Keep what a policy used in episodes of a task that were cut, beside what earlier interruptions cut of it."""
+    _add(store, CUT_EPISODES, task, "policy", task, usage)
+
+
+def _add(store: RunStore, kind: str, key: str, role: str, task: str, usage: Usage) -> None:
     if not usage.calls:
         return
-    former = store.get_record(FAILED_CALL, key)
+    former = store.get_record(kind, key)
     total = usage if former is None else usage + Usage.model_validate(former["usage"])
-    store.put_record(FAILED_CALL, key, {"role": role, "task": task, "usage": total.model_dump(mode="json")})
+    store.put_record(kind, key, {"role": role, "task": task, "usage": total.model_dump(mode="json")})
 
 
 def put_ledger(store: RunStore, ledger: Ledger) -> None:

@@ -1,15 +1,14 @@
-"""Replays an episode's recorded decisions on its stack: where it comes apart, and what the verifier says now."""
+"""Replays an episode's recorded decisions on its stack, and says where it comes apart."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal, cast
+from typing import cast
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from envharness.core.canonical import canonical_json
-from envharness.core.errors import StoreError, UnknownIdError
+from envharness.core.errors import DamagedEntryError, UnknownIdError
 from envharness.core.messages import one_line
 from envharness.core.policy import Decision, Turn
 from envharness.core.spec import StackSpec
@@ -59,41 +58,17 @@ class RecordedPolicy:
         """Hold nothing."""
 
 
-@dataclass(frozen=True)
-class Rescored:
-    """What the verifier says of an episode now."""
-
-    verdict: Literal["same", "changed", "diverged", "invalid"]
-    """`diverged`: the replay came to another state, so that its verdict says nothing of the stored episode;
-    `invalid`: there was no verdict, or there is none now."""
-    was: JsonDict | None
-    now: JsonDict | None
-    divergence: Divergence | None = None
-
-
 def replay(job: RolloutJob, episode: Episode, volatile: frozenset[str] = frozenset()) -> Divergence | None:
     """Play `job` with the decisions of `episode`; return the first difference, or None where there is none.
 
     `volatile` names top-level keys of the state that may differ. Times, workers and attempts are left out. Hooks run
     confined, as ever; no model is asked. Raises RuntimeError inside a running event loop.
     """
-    return first_divergence(episode, _played_again(job, episode), volatile)
-
-
-def rescore(job: RolloutJob, episode: Episode, volatile: frozenset[str] = frozenset()) -> Rescored:
-    """Play `job` to the end of `episode` and ask the verifier, which may be another than the one asked then."""
-    if not episode.valid:
-        return Rescored("invalid", None, None)
-    again = _played_again(job, episode)
-    was, now = (None if one is None else one.model_dump(mode="json") for one in (episode.evaluation, again.evaluation))
-    divergence = first_divergence(episode, again, volatile, parts=("start", "steps"))
-    if divergence is not None:
-        return Rescored("diverged", was, now, divergence)
-    return Rescored("invalid" if now is None else "same" if was == now else "changed", was, now)
+    return first_divergence(episode, played_again(job, episode), volatile)
 
 
 def job_of(store: RunStore, key: str) -> RolloutJob:
-    """Return the job of a stored episode. Raises UnknownIdError where none was kept, StoreError where it is damaged."""
+    """Return the job of a stored episode. Raises UnknownIdError where none was kept, DamagedEntryError for damage."""
     kept = store.get_job(key)
     if kept is None:
         raise UnknownIdError(
@@ -102,7 +77,7 @@ def job_of(store: RunStore, key: str) -> RolloutJob:
     try:
         return RolloutJob.model_validate(kept)
     except ValidationError as error:
-        raise StoreError(f"{store.folder}: the job of episode {key} is damaged: {one_line(error)}") from error
+        raise DamagedEntryError(f"{store.folder}: the job of episode {key} is damaged: {one_line(error)}") from error
 
 
 def volatile_keys(stack: StackSpec) -> frozenset[str]:
@@ -111,7 +86,8 @@ def volatile_keys(stack: StackSpec) -> frozenset[str]:
         return frozenset(key for layer in env.layers() for key in layer.capabilities.volatile_state_keys)
 
 
-def _played_again(job: RolloutJob, episode: Episode) -> Episode:
+def played_again(job: RolloutJob, episode: Episode) -> Episode:
+    """Play `job` with the decisions of `episode`. Raises RuntimeError inside a running event loop."""
     return run_episode(
         job.stack, RecordedPolicy(episode), seed=job.env_seed, limits=job.limits, record_states=job.record_states
     )
@@ -132,11 +108,15 @@ def first_divergence(
         replayed = replayed.model_copy(update={"steps": replayed.steps[: len(stored.steps)]})
         parts = ("start", "steps")
     one, other = (_comparable(episode, volatile) for episode in (stored, replayed))
-    for part in parts:
-        for path, was, now in _differences(one[part], other[part], (part,)):
-            step = int(path[1]) if part == "steps" and len(path) > 1 else None
-            field = ".".join(path if step is None else path[2:]) or "turn"
-            return Divergence(step=step, field=field, stored=_brief(was), replayed=_brief(now))
+    return divergence_of({part: one[part] for part in parts}, {part: other[part] for part in parts})
+
+
+def divergence_of(was: JsonDict, now: JsonDict) -> Divergence | None:
+    """Return the first place where the parts of two episodes differ, in the order of their keys; None: nowhere."""
+    for path, old, new in _differences(was, now, ()):
+        step = int(path[1]) if path[0] == "steps" and len(path) > 1 else None
+        field = ".".join(path if step is None else path[2:]) or "turn"
+        return Divergence(step=step, field=field, stored=_brief(old), replayed=_brief(new))
     return None
 
 

@@ -37,10 +37,11 @@ LARGEST_FACTOR = 2.0
 class Audit:
     """What fresh rollouts say about a group of tasks.
 
-    `share` is the expected share with a success rate in the band, `low` and `high` the 95 % interval of a bootstrap
-    over tasks, `in_band` each task's probability, in the order given. Even if every rate were exactly the middle of the
-    band, as many rollouts a task (the mean number, rounded) could show no more than `ceiling` under a flat prior, each
-    task by itself, and about `attainable` in this audit, where tasks vouch for each other: read `share` beside these.
+    `share` is the expected share with a success rate in the band, `low` and `high` its 95 % interval (a bootstrap over
+    tasks, and a draw from each task's posterior), `in_band` each task's probability, in the order given. Even if every
+    rate were exactly the middle of the band, as many rollouts a task (the mean number, rounded) could show no more than
+    `ceiling` under a flat prior, each task by itself, and about `attainable` in this audit, where tasks vouch for each
+    other: read `share` beside these.
     """
 
     share: float
@@ -67,7 +68,9 @@ def audit(counts: Sequence[tuple[int, int]], band: tuple[float, float], *, seed:
     share, in_band = _shares(likelihood, inside, np.ones((1, len(counts))))
     draws = np.random.default_rng(derive_seed(seed, "statistics.audit"))
     resampled = draws.multinomial(len(counts), np.full(len(counts), 1 / len(counts)), size=_RESAMPLES).astype(float)
-    low, high = np.quantile(_shares(likelihood, inside, resampled)[0], (0.025, 0.975))
+    # Which tasks there are is one doubt, whether each is truly in the band another; an interval owes both.
+    truly = draws.random(resampled.shape) < _shares(likelihood, inside, resampled)[1]
+    low, high = np.quantile((truly * resampled).sum(axis=1) / len(counts), (0.025, 0.975))
     rollouts = round(total / len(counts))
     return Audit(
         share=float(share[0]),

@@ -6,6 +6,7 @@ named stream and lie on no lattice: an even grid of parameters leaves gaps, and 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from math import exp, log
 
@@ -82,18 +83,30 @@ def log_likelihoods(magnitude: float) -> tuple[Array, Array]:
     return _frozen(np.log(safe)), _frozen(np.log1p(-safe))
 
 
-@lru_cache(maxsize=32)
-def in_band(band: tuple[float, float], magnitudes: tuple[float, ...]) -> Array:
-    """Return 1.0 where a curve's rate lies in `band`, ends included: magnitudes x baselines x shapes."""
-    return _frozen(
-        np.stack([(rates(m) >= band[0] - 1e-12) & (rates(m) <= band[1] + 1e-12) for m in magnitudes]).astype(np.float64)
-    )
+@dataclass(frozen=True)
+class Spans:
+    """Where each curve's rate lies in a band, on rising magnitudes: a curve that never rises is there on one stretch.
+
+    Both are indices of magnitudes, flat over baselines x shapes: the first one inside and the first one behind it; the
+    same where the curve is in the band at none of them.
+    """
+
+    begin: NDArray[np.intp]
+    end: NDArray[np.intp]
 
 
-@lru_cache(maxsize=32)
-def reaching(band: tuple[float, float], magnitudes: tuple[float, ...]) -> Array:
-    """Return 1.0 for the curves whose rate lies in `band` at any of `magnitudes`: baselines x shapes."""
-    return _frozen(in_band(band, magnitudes).max(axis=0))
+def in_band(band: tuple[float, float], magnitude: float) -> NDArray[np.bool_]:
+    """Return for which curves the rate at `magnitude` lies in `band`, ends included: baselines x shapes."""
+    here = rates(magnitude)
+    return (here >= band[0] - 1e-12) & (here <= band[1] + 1e-12)
+
+
+@lru_cache(maxsize=64)
+def spans(band: tuple[float, float], magnitudes: tuple[float, ...]) -> Spans:
+    """Return the stretch of the rising `magnitudes` on which each curve's rate lies in `band`."""
+    inside = np.stack([in_band(band, magnitude) for magnitude in magnitudes])
+    begin, length = inside.argmax(axis=0).ravel(), inside.sum(axis=0).ravel()
+    return Spans(begin, begin + length)
 
 
 def _sigmoid(x: Array) -> Array:

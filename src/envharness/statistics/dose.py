@@ -74,19 +74,26 @@ class DoseBelief:
 
     def mass(self, dose: Dose) -> float:
         """Return the probability that the success rate at `dose` lies in the band."""
-        return self.masses(dose.type, (dose.magnitude,))[0]
+        inside = curves.in_band(self._falling_band, dose.magnitude)
+        return round(min(float(self._weights(dose.type)[inside].sum()), 1.0), _DIGITS)
 
     def masses(self, type_: str, magnitudes: Sequence[float]) -> list[float]:
         """Return the probability that the success rate of `type_` lies in the band, at each of `magnitudes`."""
-        inside = curves.in_band(self._falling_band, tuple(magnitudes))
-        # Not by BLAS, whose threads cost more than they save on products this small, and add in an order of their own.
-        sums = np.einsum("mbs,bs->m", inside, self._weights(type_))
-        return [_probability(value) for value in sums]
+        rising = tuple(sorted(set(magnitudes)))
+        spans = curves.spans(self._falling_band, rising)
+        weights = self._weights(type_).ravel()
+        # Every curve adds its weight where its stretch begins and takes it back where that ends.
+        begins = np.bincount(spans.begin, weights, minlength=len(rising) + 1)
+        ends = np.bincount(spans.end, weights, minlength=len(rising) + 1)
+        sums = np.clip(np.round(np.cumsum(begins - ends), _DIGITS), 0.0, 1.0)
+        found = dict(zip(rising, sums.tolist(), strict=False))
+        return [found[magnitude] for magnitude in magnitudes]
 
     def reachable(self, type_: str, magnitudes: Sequence[float] = GRID) -> float:
         """Return the probability that the success rate of `type_` lies in the band at any of `magnitudes`."""
-        reaching = curves.reaching(self._falling_band, tuple(magnitudes))
-        return _probability(float((reaching * self._weights(type_)).sum()))
+        spans = curves.spans(self._falling_band, tuple(sorted(set(magnitudes))))
+        inside = float(self._weights(type_).ravel()[spans.end > spans.begin].sum())
+        return round(min(inside, 1.0), _DIGITS)
 
     def rate(self, dose: Dose) -> RateEstimate:
         """Return what the success rate at `dose` is expected to be."""
@@ -148,20 +155,21 @@ class DoseBelief:
         return weights / weights.sum()
 
     @cached_property
-    def _weight_cache(self) -> dict[str, Array]:
+    def _weight_cache(self) -> dict[str | None, Array]:
         return {}
 
     def _weights(self, type_: str) -> Array:
         """The posterior probability of every curve of a type: baselines x shapes, adding up to 1."""
-        if type_ not in self._weight_cache:
-            evidence = self._evidence.get(type_)
-            if evidence is None:
-                within = np.broadcast_to(curves.shape_weights(), (len(curves.BASELINES), len(curves.shape_weights())))
+        # All types that were never tried are one.
+        key = type_ if type_ in self._evidence else None
+        if key not in self._weight_cache:
+            if type_ in self._evidence:
+                scale = self._baseline_posterior / np.maximum(self._evidence[type_].sum(axis=1), 1e-300)
+                weights = self._evidence[type_] * scale[:, None]
             else:
-                within = evidence / np.maximum(evidence.sum(axis=1, keepdims=True), 1e-300)
-            weights = self._baseline_posterior[:, None] * within
-            self._weight_cache[type_] = weights / weights.sum()
-        return self._weight_cache[type_]
+                weights = self._baseline_posterior[:, None] * curves.shape_weights()
+            self._weight_cache[key] = weights / weights.sum()
+        return self._weight_cache[key]
 
     def _log_likelihood(self, magnitude: float, successes: int, trials: int) -> Array:
         won, lost = curves.log_likelihoods(magnitude)
@@ -172,7 +180,3 @@ class DoseBelief:
 def _check_counts(successes: int, trials: int) -> None:
     if not 0 <= successes <= trials:
         raise ValueError(f"{successes} successes of {trials} trials: give 0 <= successes <= trials")
-
-
-def _probability(value: float) -> float:
-    return min(max(round(float(value), _DIGITS), 0.0), 1.0)

@@ -14,7 +14,7 @@ from typing import Self, cast
 from pydantic import JsonValue, ValidationError
 
 from envharness.core.canonical import canonical_json
-from envharness.core.errors import ConfigChangedError, StoreError
+from envharness.core.errors import ConfigChangedError, DamagedEntryError, StoreError
 from envharness.core.messages import one_line
 from envharness.core.trace import Episode
 from envharness.core.types import JsonDict
@@ -163,7 +163,7 @@ class RunStore:
             try:
                 return read_job(self._connection, key)
             except ValueError as error:
-                raise StoreError(f"{self._path}: episode {key} is damaged: {one_line(error)}") from error
+                raise DamagedEntryError(f"{self._path}: episode {key} is damaged: {one_line(error)}") from error
 
     def episodes(self, *, task: str | None = None, phase: str | None = None) -> Iterator[tuple[str, str, Episode]]:
         """Yield (key, phase, episode), ordered by phase, task, index and key; all of them, invalid ones included.
@@ -173,9 +173,9 @@ class RunStore:
         for key, found_phase, body in self._bodies(task, phase):
             yield key, found_phase, self._decode(key, body)
 
-    def episode_keys(self, *, task: str | None = None, prefix: str = "") -> list[str]:
+    def episode_keys(self, *, task: str | None = None, phase: str | None = None, prefix: str = "") -> list[str]:
         """Return the keys of all episodes that begin with `prefix`, ordered by phase, task, index and key."""
-        return [key for key, _ in self._keys(task, None) if key.startswith(prefix)]
+        return [key for key, _ in self._keys(task, phase) if key.startswith(prefix)]
 
     def episode_notes(self, keys: Sequence[str]) -> list[EpisodeNote]:
         """Return what is noted beside the bodies of these episodes, in this order, without those that are not there."""
@@ -203,7 +203,9 @@ class RunStore:
             try:
                 yield task, Usage.model_validate_json(text)
             except ValidationError as error:
-                raise StoreError(f"{self._path}: an episode of {task!r} is damaged: {one_line(error)}") from error
+                raise DamagedEntryError(
+                    f"{self._path}: an episode of {task!r} is damaged: {one_line(error)}"
+                ) from error
 
     def phase_counts(self) -> list[PhaseCount]:
         """Return how many episodes each phase has, how many of them were won and how many are invalid, by phase."""
@@ -248,13 +250,13 @@ class RunStore:
         try:
             return Episode.model_validate_json(self._unpack(key, body))
         except ValidationError as error:
-            raise StoreError(f"{self._path}: episode {key} is damaged: {one_line(error)}") from error
+            raise DamagedEntryError(f"{self._path}: episode {key} is damaged: {one_line(error)}") from error
 
     def _unpack(self, key: str, body: bytes) -> bytes:
         try:
             return zlib.decompress(body)
         except (zlib.error, TypeError) as error:
-            raise StoreError(f"{self._path}: episode {key} is damaged: {one_line(error)}") from error
+            raise DamagedEntryError(f"{self._path}: episode {key} is damaged: {one_line(error)}") from error
 
     # --- records -----------------------------------------------------------------------------------------------------
 
@@ -371,9 +373,9 @@ class RunStore:
         try:
             found = json.loads(text)
         except ValueError as error:
-            raise StoreError(f"{self._path}: {what} is damaged: {error}") from error
+            raise DamagedEntryError(f"{self._path}: {what} is damaged: {error}") from error
         if not isinstance(found, dict):
-            raise StoreError(f"{self._path}: {what} is damaged: it is no object")
+            raise DamagedEntryError(f"{self._path}: {what} is damaged: it is no object")
         return cast("JsonDict", found)
 
     @contextmanager

@@ -22,6 +22,7 @@ from envharness.core.labels import labelled, run_id
 from envharness.core.spec import StackSpec
 from envharness.llm.make import client_for
 from envharness.rigger.calls import ModelCalls
+from envharness.rigger.designers.llm_model import require_prices
 from envharness.rigger.driver import Driver, Result
 from envharness.rigger.observe import TaskView, policy_wins, require_reversible, view_task
 from envharness.rigger.requests import Work
@@ -54,8 +55,11 @@ def harden(
     """
     started = time.monotonic()
     config.policy.check()
+    budget = budget or Budget()
+    if budget.money is not None:
+        require_prices(config.policy, None)
     views = _views(config)
-    run = _Run(config, store, engine, progress or SilentProgress(), unsafe_hooks, budget or Budget(), stop)
+    run = _Run(config, store, engine, progress or SilentProgress(), unsafe_hooks, budget, stop)
     tasks = run.baselines(views)
     derived = derive(tasks, config)
     cases = [case for variant in derived.variants for case in variant]

@@ -16,13 +16,17 @@ RESULT = b"R"
 """Worker: the episode (payload: its JSON)."""
 BUILT = b"B"
 """Worker: the stack of this job is built (payload: JSON list of its environments' ids that share a backend)."""
+BEGUN = b"G"
+"""Worker: the environment's thread has come to this job, whose time runs from now on."""
+CUT = b"C"
+"""Worker: this job will not be played to its end here, and has used so much of a model (payload: a Usage's JSON)."""
 RETIRING = b"T"
 """Worker: give me no more jobs; I have played enough."""
 STUCK = b"S"
 """Worker: an environment call hangs in me; end me."""
 
 _HEADER = struct.Struct("!cQIQ")
-_KINDS = frozenset({READY, JOB, RESULT, BUILT, RETIRING, STUCK})
+_KINDS = frozenset({READY, JOB, RESULT, BUILT, BEGUN, CUT, RETIRING, STUCK})
 MAX_PAYLOAD = 1 << 30
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Iterator
 
 from envharness.core.trace import Episode
+from envharness.core.usage import Meter, Usage
 from envharness.rollouts.blame import after, worth_another_try
 from envharness.rollouts.engine import Engine
 from envharness.rollouts.environment_thread import EnvironmentThread
@@ -25,6 +27,8 @@ class InlineEngine(Engine):
         self._retries = retries
         self._unsafe_hooks = unsafe_hooks
         self._queue: deque[RolloutJob] = deque()
+        self._cut: list[tuple[RolloutJob, Usage]] = []
+        """What was being played when something from outside ended it, and what it had used."""
         self._thread: EnvironmentThread | None = None
         self._runner = asyncio.Runner()
         self._snapshots = Snapshots(snapshots)
@@ -39,10 +43,17 @@ class InlineEngine(Engine):
             return None
         job = self._queue.popleft()
         episode: Episode | None = None
-        for attempt in range(1, self._retries + 2):
-            episode = after(episode, self._play(job, attempt))
-            if not worth_another_try(episode):
-                break
+        meter = Meter()
+        try:
+            for attempt in range(1, self._retries + 2):
+                meter.used = Usage()
+                episode = after(episode, self._play(job, attempt, meter))
+                if not worth_another_try(episode):
+                    break
+        except BaseException:
+            former = Usage() if episode is None else episode.usage + episode.wasted
+            self._cut.append((job, meter.used + former))
+            raise
         return None if episode is None else (job, episode)
 
     @property
@@ -63,6 +74,12 @@ class InlineEngine(Engine):
         """Forget what is queued."""
         self._queue.clear()
 
+    def abort(self) -> Iterator[tuple[RolloutJob, Usage]]:
+        """Forget what is queued, and yield what was used by the episode that a signal ended."""
+        self.cancel()
+        while self._cut:
+            yield self._cut.pop()
+
     def close(self) -> None:
         """Forget what is queued and let the environments' thread end."""
         self.cancel()
@@ -73,7 +90,7 @@ class InlineEngine(Engine):
             self._thread = None
         self._snapshots.close()
 
-    def _play(self, job: RolloutJob, attempt: int) -> Episode:
+    def _play(self, job: RolloutJob, attempt: int, meter: Meter) -> Episode:
         if self._thread is not None and self._thread.stuck:
             self._thread.close()
             self._thread = None
@@ -92,6 +109,7 @@ class InlineEngine(Engine):
                     worker="inline",
                     unsafe_hooks=self._unsafe_hooks,
                     snapshots=self._snapshots,
+                    meter=meter,
                 )
             )
 

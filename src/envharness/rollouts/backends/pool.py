@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from queue import Empty
 from time import monotonic
@@ -11,8 +12,10 @@ from pydantic import ValidationError
 from envharness.core.errors import MachineryError
 from envharness.core.messages import one_line
 from envharness.core.trace import Episode
-from envharness.rollouts.backends.supervisor import Finished, Supervisor, Withdrawn
-from envharness.rollouts.backends.worker_process import Ticket, WorkerSettings, registered_ids
+from envharness.core.usage import NO_USAGE, Usage
+from envharness.rollouts.backends.results import AllEnded, Cut, Finished, Told, Withdrawn
+from envharness.rollouts.backends.supervisor import Supervisor
+from envharness.rollouts.backends.worker_process import STOP_SECONDS, Ticket, WorkerSettings, registered_ids
 from envharness.rollouts.blame import after, lost, worth_another_try
 from envharness.rollouts.demand import COMPUTES, Demands, kinds_of
 from envharness.rollouts.engine import Engine
@@ -92,7 +95,7 @@ class PoolEngine(Engine):
                     return None
             elif isinstance(finished, Withdrawn):
                 self._in_flight -= finished.generation == self._generation
-            elif finished.ticket.generation == self._generation:
+            elif isinstance(finished, Finished) and finished.ticket.generation == self._generation:
                 episode = self._settle(finished)
                 if episode is not None:
                     self._in_flight -= 1
@@ -125,12 +128,28 @@ class PoolEngine(Engine):
             self._in_flight = 0
             self._supervisor.cancel()
 
+    def abort(self) -> Iterator[tuple[RolloutJob, Usage]]:
+        """Drop everything in flight; yield what it has used, once the workers that played it have told or ended."""
+        if not self._in_flight:
+            return
+        generation, until = self._generation, monotonic() + STOP_SECONDS + _PATIENCE
+        self.cancel()
+        while monotonic() < until:
+            told = self._take(until)
+            if isinstance(told, AllEnded) and told.cancels == self._generation:
+                return
+            if isinstance(told, Cut) and told.ticket.generation == generation and told.used.calls:
+                yield told.ticket.job, told.used
+            elif isinstance(told, Finished) and told.ticket.generation == generation:
+                episode = _episode(told)
+                yield told.ticket.job, told.ticket.spent + episode.usage + episode.wasted
+
     def close(self) -> None:
         """Drop everything and end all workers."""
         self.cancel()
         self._supervisor.close()
 
-    def _take(self, until: float | None) -> Finished | Withdrawn | None:
+    def _take(self, until: float | None) -> Told | None:
         """Take one result, or None after a while: whether the supervisor still lives is looked at in between."""
         left = _PATIENCE if until is None else max(min(until - monotonic(), _PATIENCE), 0.0)
         try:
@@ -145,9 +164,13 @@ class PoolEngine(Engine):
         ticket = finished.ticket
         # Read here and not where it arrives: until somebody takes it, it is several times smaller as JSON.
         episode = after(ticket.former, _episode(finished))
+        if ticket.wasted.calls:
+            episode = episode.model_copy(update={"wasted": episode.wasted + ticket.wasted})
         if not worth_another_try(episode) or ticket.attempt > self._retries or self._withdrawing:
             return episode
-        self._supervisor.submit(replace(ticket, attempt=ticket.attempt + 1, former=episode, deadline=float("inf")))
+        self._supervisor.submit(
+            replace(ticket, attempt=ticket.attempt + 1, former=episode, wasted=NO_USAGE, deadline=float("inf"))
+        )
         return None
 
 

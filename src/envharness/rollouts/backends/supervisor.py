@@ -7,18 +7,21 @@ import socket
 import threading
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Literal, cast
 
 import orjson
+from pydantic import ValidationError
 
 from envharness.core.errors import MachineryError
-from envharness.core.trace import Episode, InvalidCause
-from envharness.rollouts.backends.frames import BUILT, JOB, READY, RESULT, STUCK, Frame
+from envharness.core.messages import one_line
+from envharness.core.trace import InvalidCause
+from envharness.core.usage import Usage
+from envharness.rollouts.backends.frames import BEGUN, BUILT, CUT, JOB, READY, RESULT, STUCK, Frame
 from envharness.rollouts.backends.lanes import Lanes, Seats, SharedBackends
 from envharness.rollouts.backends.memory import LOOK_SECONDS, MemoryWatch
+from envharness.rollouts.backends.results import AllEnded, Cut, Finished, Told, Withdrawn
 from envharness.rollouts.backends.worker_process import Ticket, WorkerProcess, WorkerSettings
 from envharness.rollouts.blame import lost
 from envharness.rollouts.demand import Demand, EnvironmentKind
@@ -32,23 +35,6 @@ MAX_UNTAKEN_BYTES = 1 << 27
 """Results that may wait to be taken before nothing more is begun; as many as are played at once, if that is more."""
 LONGEST_SLEEP = 3600.0
 """Seconds after which it looks around in any case; the kernel takes no timeout of many days."""
-
-
-@dataclass(frozen=True)
-class Finished:
-    """A ticket that was played, or whose worker was lost on the way."""
-
-    ticket: Ticket
-    played: bytes | Episode
-    """The episode's JSON as the worker sent it; an episode where there is nothing but how it was lost."""
-    worker: str
-
-
-@dataclass(frozen=True)
-class Withdrawn:
-    """A job of that generation that was taken back before it was begun."""
-
-    generation: int
 
 
 Order = Ticket | Literal["withdraw", "cancel", "close", "taken"]
@@ -70,7 +56,7 @@ class Supervisor:
         # A number of episodes that was set by hand holds, whatever the memory.
         self._memory = MemoryWatch(settings.max_memory_bytes) if episodes_per_worker == "auto" else None
         self._orders: SimpleQueue[Order] = SimpleQueue()
-        self._played: SimpleQueue[Finished | Withdrawn] = SimpleQueue()
+        self._played: SimpleQueue[Told] = SimpleQueue()
         self._bytes_played = self._bytes_taken = 0
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._wake_reader.setblocking(False)
@@ -83,6 +69,7 @@ class Supervisor:
         self._held_back = False
         self._closing = False
         self._withdrawing = False
+        self._cancels = 0
         self._thread: threading.Thread | None = None
 
     # --- for other threads -------------------------------------------------------------------------------------------
@@ -100,7 +87,7 @@ class Supervisor:
         """Give back what no worker plays, now and as it comes back from one, until the next `submit`."""
         self._order("withdraw")
 
-    def take(self, timeout: float) -> Finished | Withdrawn:
+    def take(self, timeout: float) -> Told:
         """Take what was played or given back, in order. Raises Empty where there is nothing for so many seconds."""
         finished = self._played.get(timeout=timeout)
         if isinstance(finished, Finished) and isinstance(finished.played, bytes):
@@ -168,13 +155,22 @@ class Supervisor:
             self._waiting.put_back([ticket])
 
     def _drop_all(self, *, closing: bool) -> None:
-        self._waiting.clear()
+        self._cancels += 1
+        for ticket in self._waiting.take_all():
+            self._played.put(Cut(ticket, ticket.spent))
         for worker in list(self._workers):
             if worker.tickets:
                 worker.dropped = self._take_back(worker, dropped=True)
+                for ticket in worker.dropped:
+                    self._played.put(Cut(ticket, ticket.spent))
                 worker.ask_to_stop()
             elif closing and worker.state != "stopping":
                 self._end(worker)
+        self._tell_if_all_ended()
+
+    def _tell_if_all_ended(self) -> None:
+        if not any(worker.dropped for worker in self._workers):
+            self._played.put(AllEnded(self._cancels))
 
     def _hand_out(self) -> None:
         """Give waiting tickets to free workers, and start workers while there is more work than room."""
@@ -226,7 +222,7 @@ class Supervisor:
         worker = self._free_worker(ticket.demand, ticket.kinds)
         if worker is None:
             return False
-        ticket.deadline = monotonic() + ticket.job.limits.episode_seconds + self._settings.grace_seconds
+        self._set_deadline(ticket, begun=False)
         worker.tickets[ticket.number] = ticket
         worker.most_at_once = max(worker.most_at_once, worker.playing)
         self.seats.take(worker.seat, ticket.demand)
@@ -236,6 +232,11 @@ class Supervisor:
         worker.send(Frame(JOB, ticket.number, ticket.attempt, ticket.job.model_dump_json().encode()))
         self._watch(worker)
         return True
+
+    def _set_deadline(self, ticket: Ticket, *, begun: bool) -> None:
+        """Give it all its time, from now on."""
+        ticket.begun = begun
+        ticket.deadline = monotonic() + ticket.job.limits.episode_seconds + self._settings.grace_seconds
 
     def _take_back(self, worker: WorkerProcess, *, dropped: bool = False) -> list[Ticket]:
         """Take all tickets from a worker. Those `dropped` keep what is theirs until it ends, for it plays on."""
@@ -274,7 +275,11 @@ class Supervisor:
                 self._lost(worker)
                 return
             for frame in frames:
-                self._hear(worker, frame)
+                if worker in self._workers:  # what it said first may have ended it
+                    self._hear(worker, frame)
+            for ticket in worker.tickets.values():
+                if not ticket.begun:
+                    self._set_deadline(ticket, begun=False)
         except MachineryError as error:
             self._lost(worker, f"it sent what is no episode: {error}; ")
 
@@ -285,9 +290,11 @@ class Supervisor:
                 worker.state = "ready"
                 worker.deadline = float("inf")
                 worker.base_bytes = resident_memory(worker.pid) or 0
-        elif frame.kind == BUILT:
+        elif frame.kind in {BUILT, BEGUN}:
             if (ticket := worker.tickets.get(frame.ticket)) is not None:
-                self._shared.learn(ticket.kinds, shared_in(frame))
+                self._hear_of(ticket, frame)
+        elif frame.kind == CUT:
+            self._hear_of_cut(worker, frame)
         elif frame.kind == RESULT:
             self._take_result(worker, frame)
         elif frame.kind == STUCK:
@@ -308,6 +315,23 @@ class Supervisor:
             self._bytes_played += len(frame.payload)
             self._played.put(Finished(ticket, frame.payload, worker.name))
 
+    def _hear_of(self, ticket: Ticket, frame: Frame) -> None:
+        if frame.kind == BUILT:
+            self._shared.learn(ticket.kinds, shared_in(frame))
+        else:
+            self._set_deadline(ticket, begun=True)
+
+    def _hear_of_cut(self, worker: WorkerProcess, frame: Frame) -> None:
+        try:
+            used = Usage.model_validate_json(frame.payload)
+        except ValidationError as error:
+            raise MachineryError(one_line(error)) from error
+        if (ticket := worker.tickets.get(frame.ticket)) is not None:
+            ticket.wasted += used
+        for dropped in worker.dropped:
+            if dropped.number == frame.ticket:
+                self._played.put(Cut(dropped, used))
+
     def _put_lost(self, ticket: Ticket, worker: WorkerProcess, cause: InvalidCause, detail: str) -> None:
         episode = lost(ticket.job, cause, detail, attempt=ticket.attempt, worker=worker.name)
         self._played.put(Finished(ticket, episode, worker.name))
@@ -326,7 +350,7 @@ class Supervisor:
     def _end_the_late(self) -> None:
         now = monotonic()
         for worker in list(self._workers):
-            late = [ticket for ticket in worker.tickets.values() if ticket.deadline <= now]
+            late = [ticket for ticket in worker.on_the_clock() if ticket.deadline <= now]
             if not late and worker.deadline > now:
                 continue
             if worker.state == "starting":
@@ -347,11 +371,14 @@ class Supervisor:
                 self._selector.unregister(stream)
         for ticket in worker.dropped:
             self._shared.give_back(ticket.number)
-        return worker.end()
+        how = worker.end()
+        if worker.dropped:
+            self._tell_if_all_ended()
+        return how
 
     def _seconds_to_next_deadline(self) -> float | None:
         deadlines = [worker.deadline for worker in self._workers]
-        deadlines += [ticket.deadline for worker in self._workers for ticket in worker.tickets.values()]
+        deadlines += [ticket.deadline for worker in self._workers for ticket in worker.on_the_clock()]
         if self._memory is not None and self._waiting and not self._held_back:
             deadlines.append(monotonic() + LOOK_SECONDS)
         nearest = min(deadlines, default=float("inf"))

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import orjson
 from pydantic import BaseModel, ConfigDict
@@ -20,8 +21,9 @@ from pydantic import BaseModel, ConfigDict
 from envharness.core.env import ActionableEnv
 from envharness.core.processes import descendants, end_process
 from envharness.core.registry import Kind, names, register
+from envharness.core.usage import Meter
 from envharness.llm.share import take_seat
-from envharness.rollouts.backends.frames import BUILT, READY, RESULT, RETIRING, STUCK, Frame, FrameReader
+from envharness.rollouts.backends.frames import BEGUN, BUILT, CUT, READY, RESULT, RETIRING, STUCK, Frame, FrameReader
 from envharness.rollouts.demand import EnvironmentKind, kinds_of, shared_backends
 from envharness.rollouts.environment_thread import EnvironmentThread
 from envharness.rollouts.episode import play_to_json
@@ -88,12 +90,16 @@ class _Worker:
         self._stopping = asyncio.Event()
         self._played = 0
         self._told: set[frozenset[EnvironmentKind]] = set()
+        self._meters: dict[int, tuple[Frame, Meter]] = {}
+        """By ticket, what is being played and what it has used."""
 
     async def serve(self) -> None:
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._read, args=(loop,), daemon=True).start()
         self._channel.sendall(Frame(READY).encode())
         await self._stopping.wait()
+        with suppress(OSError):  # the driver is gone: nobody keeps books any more
+            self._channel.sendall(self._cut())
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -116,27 +122,51 @@ class _Worker:
 
     async def _play(self, frame: Frame) -> None:
         job = RolloutJob.model_validate_json(frame.payload)
-        # The last resort against a call that never lets another thread run, where no driver is left to end this
-        # process: needs no Python to run, and comes later than the driver would.
-        faulthandler.dump_traceback_later(job.limits.episode_seconds + 2 * self._orders.grace_seconds, exit=True)
-        episode = await play_to_json(
-            job,
-            host=self._thread,
-            attempt=frame.attempt,
-            worker=self._orders.name,
-            unsafe_hooks=self._orders.unsafe_hooks,
-            snapshots=self._snapshots,
-            when_built=self._teller(frame, job),
-        )
+        self._arm(job)
+        _, meter = self._meters[frame.ticket] = frame, Meter()
+        try:
+            episode = await play_to_json(
+                job,
+                host=self._thread,
+                attempt=frame.attempt,
+                worker=self._orders.name,
+                unsafe_hooks=self._orders.unsafe_hooks,
+                snapshots=self._snapshots,
+                meter=meter,
+                when_built=self._teller(frame, job),
+                when_begun=lambda: self._begun(frame, job),
+            )
+        finally:
+            del self._meters[frame.ticket]
         if len(self._tasks) == 1:
             faulthandler.cancel_dump_traceback_later()
         self._played += 1
         messages = Frame(RESULT, frame.ticket, frame.attempt, episode).encode()
         if self._thread.stuck:
-            messages += Frame(STUCK).encode()
+            messages += self._cut() + Frame(STUCK).encode()
         elif self._played >= self._orders.max_episodes or _peak_memory() > self._orders.max_memory_bytes:
             messages += Frame(RETIRING).encode()
         self._channel.sendall(messages)
+
+    def _begun(self, frame: Frame, job: RolloutJob) -> None:
+        self._arm(job)
+        self._channel.sendall(Frame(BEGUN, frame.ticket, frame.attempt).encode())
+
+    def _arm(self, job: RolloutJob) -> None:
+        """Have this process ended where it comes to nothing new for longer than an episode may take.
+
+        The last resort against a call that never lets another thread run, where no driver is left to end this process:
+        needs no Python to run, and comes later than the driver would.
+        """
+        faulthandler.dump_traceback_later(job.limits.episode_seconds + 2 * self._orders.grace_seconds, exit=True)
+
+    def _cut(self) -> bytes:
+        """Return the frames that say what the episodes being played have used of a model."""
+        return b"".join(
+            Frame(CUT, frame.ticket, frame.attempt, meter.used.model_dump_json().encode()).encode()
+            for frame, meter in self._meters.values()
+            if meter.used.calls
+        )
 
     def _teller(self, frame: Frame, job: RolloutJob) -> Callable[[ActionableEnv], None] | None:
         """Return what tells the driver which environments of a new kind share a backend; None where it knows."""

@@ -17,6 +17,7 @@ from envharness.core.labels import current_label, end_part
 from envharness.core.processes import descendants, end_process
 from envharness.core.registry import Kind, names, target
 from envharness.core.trace import Episode
+from envharness.core.usage import NO_USAGE, Usage
 from envharness.rollouts.backends.frames import Frame, FrameReader
 from envharness.rollouts.backends.worker import WorkerOrders
 from envharness.rollouts.demand import COMPUTES, Demand, EnvironmentKind
@@ -49,8 +50,18 @@ class Ticket:
     attempt: int = 1
     former: Episode | None = None
     """How the attempt before ended."""
+    wasted: Usage = NO_USAGE
+    """What was used on the way to it in workers that ended before, beside `former`."""
     deadline: float = float("inf")
     """When the driver ends the worker that plays it."""
+    begun: bool = False
+    """Whether the worker's environment thread has come to it."""
+
+    @property
+    def spent(self) -> Usage:
+        """What was used for it up to now, as far as workers have told."""
+        former = NO_USAGE if self.former is None else self.former.usage + self.former.wasted
+        return self.wasted + former
 
 
 @dataclass
@@ -132,6 +143,13 @@ class WorkerProcess:
     def playing(self) -> int:
         """How many episodes it plays."""
         return len(self.tickets)
+
+    def on_the_clock(self) -> list[Ticket]:
+        """Return those that may be late: what waits behind others for the environments' thread is not.
+
+        Where none is begun, that is all of them: the worker has not been heard of since they got their deadlines.
+        """
+        return [ticket for ticket in self.tickets.values() if ticket.begun] or list(self.tickets.values())
 
     @property
     def has_unsent(self) -> bool:
