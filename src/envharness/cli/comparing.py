@@ -18,9 +18,10 @@ from envharness.campaign.page import PAGE, RESULT, write_comparison
 from envharness.campaign.tables import all_tables, headline, warnings
 from envharness.cli.config_file import read_config
 from envharness.cli.output import console, say
-from envharness.cli.rigging import EngineConfig, RigFile
+from envharness.cli.rigging import RigFile
+from envharness.cli.run_folder import EngineConfig
 from envharness.core.errors import MachineryError
-from envharness.rollouts.engine import Engine, make_engine
+from envharness.rollouts.engine import Engine
 from envharness.rollouts.interrupts import GRACE_SECONDS, orderly_stop
 from envharness.rollouts.ledger import Budget
 from envharness.rollouts.progress import make_progress
@@ -59,14 +60,7 @@ def carry_out(file: CompareFile, *, unsafe_hooks: bool = False, grace_seconds: f
     folder, content, started = Path(file.run_dir), file.content(), time.monotonic()
 
     def engine() -> Engine:
-        return make_engine(
-            file.engine.backend,
-            workers=file.engine.workers,
-            retries=file.engine.retries,
-            unsafe_hooks=unsafe_hooks,
-            episodes_per_worker=file.engine.episodes_per_worker,
-            ray_address=file.engine.ray_address,
-        )
+        return file.engine.build(unsafe_hooks=unsafe_hooks)
 
     with orderly_stop(grace_seconds, say) as stop, make_progress(sys.stderr) as progress:
         runner = CellRunner(folder, engine, progress, file.budget, stop, unsafe_hooks)

@@ -15,9 +15,11 @@ def report(
     out: Annotated[Path | None, typer.Option(help="Where to write it; the run folder by default.")] = None,
 ) -> None:
     """Write the report of a run: one HTML file that loads nothing from anywhere."""
+    from envharness.cli.hardening import result_in, write_page
     from envharness.cli.rigging import write_report_of
     from envharness.store.database import RunStore
 
     with RunStore.read(run) as store:
-        path = write_report_of(store, out)
+        hardened = result_in(store)
+        path = write_report_of(store, out) if hardened is None else write_page(hardened, store, out)
     console().print(str(path), markup=False, soft_wrap=True)

@@ -20,6 +20,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:
     """Show what is in a run folder, finished or in progress."""
+    from envharness.cli.hardening import print_result, result_in
     from envharness.report.run import load_run
     from envharness.report.terminal import run_tables, task_detail, trajectory_text
     from envharness.store.database import RunStore
@@ -36,6 +37,9 @@ def show(
                 print_json(found.model_dump(mode="json"))
             else:
                 console().print(trajectory_text(found))
+            return
+        if (hardened := result_in(store)) is not None:
+            print_result(hardened, as_json=as_json)
             return
         loaded = load_run(store)
         results = [result for result in loaded.main.results if task in {None, result.task}]

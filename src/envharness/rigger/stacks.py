@@ -63,7 +63,7 @@ def stacks_digest(path: Path) -> str:
 
 
 def recorded_config(config: RigConfig) -> JsonDict:
-    """Return what a run is held to: its configuration, with the content of the files it names in place of their paths."""
+    """Return what a run is held to: its configuration, with the content of files in place of where they lie."""
     recorded: JsonDict = config.model_dump(mode="json")
     if config.stack_path is not None:
         # What the run builds on is what stands in the files, wherever they are.
