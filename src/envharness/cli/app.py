@@ -1,9 +1,9 @@
 """Puts the commands together, and turns every error into one line and an exit code.
 
-Exit codes: 0 done; 1 a check failed (`check`, `sandbox selftest`) or an unexpected error; 2 wrong use, configuration or
-file; 3 an environment cannot be used; 4 a component broke its promise; 5 the machinery failed; 6 no sandbox on this
-system; 7 the run folder cannot be used; 8 a model's endpoint refuses key, permission or model; 9 the budget is spent;
-130 interrupted; 143 terminated.
+Exit codes: 0 done; 1 a check failed (`check`, `sandbox selftest`, `harden --min-success`) or an unexpected error; 2
+wrong use, configuration or file; 3 an environment cannot be used; 4 a component broke its promise; 5 the machinery
+failed; 6 no sandbox on this system; 7 the run folder cannot be used; 8 a model's endpoint refuses key, permission or
+model; 9 the budget is spent; 130 interrupted; 143 terminated.
 """
 
 from __future__ import annotations
@@ -17,7 +17,21 @@ from typing import Annotated
 import typer
 
 from envharness import __version__
-from envharness.cli import check, clean, demo, envs, load, replay, report, rig, run_episodes, sandbox, show
+from envharness.cli import (
+    check,
+    clean,
+    compare,
+    demo,
+    envs,
+    harden,
+    load,
+    replay,
+    report,
+    rig,
+    run_episodes,
+    sandbox,
+    show,
+)
 from envharness.cli.output import console, failure
 from envharness.core.errors import EnvHarnessError
 from envharness.rollouts.interrupts import termination_unwinds
@@ -40,6 +54,8 @@ app.command("envs")(envs.envs)
 app.command("check")(check.check)
 app.command("run")(run_episodes.run)
 app.command("rig")(rig.rig)
+app.command("compare")(compare.compare)
+app.command("harden")(harden.harden)
 app.command("show")(show.show)
 app.command("report")(report.report)
 app.command("replay")(replay.replay)

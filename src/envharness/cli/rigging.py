@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator
+from pydantic import Field
 
 from envharness.cli.output import console, say
-from envharness.core.errors import EnvHarnessError, MachineryError
-from envharness.core.types import JsonDict
-from envharness.core.version import VERSION
+from envharness.cli.run_folder import EngineConfig, open_run
+from envharness.core.errors import MachineryError
 from envharness.rigger.config import RigConfig
 from envharness.rigger.loop import rig
 from envharness.rigger.records import RigSummary
-from envharness.rigger.stacks import stacks_digest
-from envharness.rollouts.engine import RETRIES, Backend, make_engine
-from envharness.rollouts.interrupts import GRACE_SECONDS, orderly_stop
-from envharness.rollouts.ledger import Budget, describe_usage, read_ledger
-from envharness.rollouts.progress import Progress, make_progress
-from envharness.rollouts.sizing import Count, read_count
-from envharness.sandbox import require_sandbox
+from envharness.rigger.stacks import recorded_config
+from envharness.rollouts.interrupts import GRACE_SECONDS
+from envharness.rollouts.ledger import Budget
 from envharness.store.database import RunStore
 
 REPORT = "report.html"
-
-
-class EngineConfig(BaseModel):
-    """Where rollouts run. None of it changes what a run contains, so it may differ when a run is resumed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    backend: Backend = "pool"
-    workers: Annotated[Count, PlainValidator(read_count)] = "auto"
-    """The most worker processes; `auto` is one a core, and fewer where memory or a model's endpoints are small."""
-    episodes_per_worker: Annotated[Count, PlainValidator(read_count)] = "auto"
-    """Episodes that a worker plays at once; `auto` is one where policies compute, and what the endpoints take where
-    they wait for a model."""
-    ray_address: str | None = Field(default=None, pattern=r"^[^\s/:]+:[0-9]{1,5}$|^\[[0-9a-fA-F:]+\]:[0-9]{1,5}$")
-    """`host:port` of the Ray cluster to join, for the backend `ray`; None starts one on this machine."""
-    retries: int = Field(default=RETRIES, ge=0, le=20)
-    """Attempts beyond the first for an episode that the machinery lost."""
 
 
 class RigFile(RigConfig):
@@ -71,56 +47,32 @@ def carry_out(
 
     A first SIGINT or SIGTERM finishes and keeps what is in flight, for `grace_seconds` at most, before it ends the run.
     """
-    if not unsafe_hooks:
-        require_sandbox()
     folder = Path(file.run_dir)
     content = file.content()
     content.check_policy()  # before there is a run folder that remembers a wrong configuration
-    recorded: JsonDict = content.model_dump(mode="json")
-    if content.stack_path is not None:
-        # What the run builds on is what stands in the files, wherever they are.
-        recorded["stacks"] = f"sha256:{stacks_digest(content.stack_path)}"
     started = time.monotonic()
-    with (
-        orderly_stop(grace_seconds, say) as stop,
-        RunStore.open(folder, config=recorded, command=command, resume=resume) as store,
-        make_engine(
-            file.engine.backend,
-            workers=file.engine.workers,
-            retries=file.engine.retries,
+    with open_run(
+        folder,
+        file.engine,
+        config=recorded_config(content),
+        command=command,
+        resume=resume,
+        unsafe_hooks=unsafe_hooks,
+        grace_seconds=grace_seconds,
+    ) as run:
+        summary = rig(
+            content,
+            store=run.store,
+            engine=run.engine,
+            progress=run.progress,
             unsafe_hooks=unsafe_hooks,
-            episodes_per_worker=file.engine.episodes_per_worker,
-            ray_address=file.engine.ray_address,
-        ) as engine,
-        make_progress(sys.stderr) as progress,
-    ):
-        if store.version != VERSION:
-            say(f"{folder} was begun with envharness {store.version}; this is {VERSION}, which goes on with it")
-        try:
-            summary = rig(
-                content,
-                store=store,
-                engine=engine,
-                progress=progress,
-                unsafe_hooks=unsafe_hooks,
-                budget=file.budget,
-                stop=stop,
-            )
-        except EnvHarnessError:
-            _say_usage(store, progress)
-            # What stopped it may be the configuration itself, which must not bind a folder that holds nothing yet.
-            store.forget_empty()
-            raise
-        _say_usage(store, progress)
-        write_report_of(store)
+            budget=file.budget,
+            stop=run.stop,
+        )
+        write_report_of(run.store)
     stacks = f"accepted stacks: {folder / 'stacks'}" if summary.accepted else "none accepted"
     say(f"done in {time.monotonic() - started:.0f} s; report: {folder / REPORT}, {stacks}")
     return summary
-
-
-def _say_usage(store: RunStore, progress: Progress) -> None:
-    for role, usage in read_ledger(store).by_role().items():
-        progress.say(f"{role}: {describe_usage(usage)}")
 
 
 def write_report_of(store: RunStore, path: Path | None = None) -> Path:

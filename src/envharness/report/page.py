@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 
 from envharness.core.files import write_atomically
 from envharness.core.messages import counted
+from envharness.report.document import document
 from envharness.report.figures import distribution, distribution_panel, share_bar
 from envharness.report.flaws import flaw_section
 from envharness.report.markup import Html, join, table, tag
@@ -23,8 +23,6 @@ from envharness.report.weaknesses import Weakness, declared_weaknesses
 from envharness.rigger.summary import Share, deciding_measurement
 from envharness.store.database import RunStore
 
-# Escaping keeps a trace from being markup; this keeps the page harmless even if that ever failed.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 _CONFIGURATION_LIMIT = 40_000
 _STATUSES = ("accepted", "in_band_already", "rejected", "invalid")
 
@@ -43,19 +41,8 @@ def write_report(store: RunStore, path: Path) -> None:
 def render(run: Run, weaknesses: Sequence[Weakness] = ()) -> str:
     """Return the whole page. `weaknesses` are those the policy declares; none where it declares none."""
     title = f"{run.environment or 'rigging run'} · {run.main.designer}"
-    style = files("envharness.report").joinpath("style.css").read_text(encoding="utf-8")
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("link", rel="icon", href="data:,"),
-        tag("title", f"{visible_line(title, 120)} · envharness"),
-        tag("style", Html(style)),
-    )
-    body = tag(
-        "body",
+    return document(
+        title,
         tag("a", "Skip to the tasks", class_="skip", href="#tasks") if run.main.results else None,
         _header(run),
         tag(
@@ -65,9 +52,7 @@ def render(run: Run, weaknesses: Sequence[Weakness] = ()) -> str:
             usage_section(run.spending),
             _configuration(run),
         ),
-        tag("footer", tag("p", "Written by envharness. This page is one file: it loads nothing and runs no script.")),
     )
-    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
 
 def _results(run: Run, weaknesses: Sequence[Weakness]) -> Html:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from envharness.core.errors import BudgetExhaustedError, PolicyError, ProviderRefusedError
 from envharness.core.trace import Episode
 from envharness.llm.silence import Silence
 from envharness.rigger.call_records import call_key, store_answer, stored_answer
 from envharness.rigger.calls import ModelCalls
-from envharness.rigger.plan import TaskPlan
-from envharness.rigger.records import TaskResult
-from envharness.rigger.requests import Answered, Batch, Call, Reply
+from envharness.rigger.requests import Answered, Batch, Call, Reply, Work
 from envharness.rigger.results import put_budget
 from envharness.rollouts.blame import refused_by_provider
 from envharness.rollouts.engine import Engine
@@ -22,6 +21,8 @@ from envharness.rollouts.job import RolloutJob
 from envharness.rollouts.ledger import Budget, Ledger, read_ledger
 from envharness.store.database import RunStore
 
+Result = TypeVar("Result")
+
 WAIT_SECONDS = 1.0
 """How long one look for a finished episode may block, so that Ctrl-C is answered."""
 TURN_SECONDS = 0.05
@@ -29,18 +30,18 @@ TURN_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
-class _NamedPlan:
+class _NamedPlan(Generic[Result]):
     """A plan and the name that its result is handed out under."""
 
     name: str
-    plan: TaskPlan
+    plan: Work[Result]
 
 
 @dataclass
-class _PendingBatch:
+class _PendingBatch(Generic[Result]):
     """A batch that a plan waits for."""
 
-    waiting: _NamedPlan
+    waiting: _NamedPlan[Result]
     batch: Batch
     missing: set[str] = field(default_factory=set[str])
     found: dict[str, Episode] = field(default_factory=dict[str, Episode])
@@ -56,7 +57,7 @@ class _PendingBatch:
 
 
 @dataclass
-class Driver:
+class Driver(Generic[Result]):
     """Feeds plans with episodes and answers: from the store where they are, else from the engine and the models.
 
     Each episode and each answer is in the store before a plan sees it. At most `window` plans are begun at a time, so
@@ -78,11 +79,15 @@ class Driver:
     on_silence: Callable[[str], None] | None = None
     """Called with one line at the first rollout that nobody answered the policy in, while none is valid."""
     _silence: Silence = field(default_factory=Silence)
-    _ready: deque[tuple[_NamedPlan, Reply | None]] = field(default_factory=deque[tuple[_NamedPlan, Reply | None]])
+    _ready: deque[tuple[_NamedPlan[Result], Reply | None]] = field(
+        default_factory=deque[tuple[_NamedPlan[Result], Reply | None]]
+    )
     """Plans that can go on, with the reply to send; None begins one."""
-    _batches: dict[str, list[_PendingBatch]] = field(default_factory=dict[str, list[_PendingBatch]])
+    _batches: dict[str, list[_PendingBatch[Result]]] = field(default_factory=dict[str, list[_PendingBatch[Result]]])
     """For each job asked for, the batches that wait for its episode."""
-    _calls: dict[str, tuple[_NamedPlan, Call]] = field(default_factory=dict[str, tuple[_NamedPlan, Call]])
+    _calls: dict[str, tuple[_NamedPlan[Result], Call]] = field(
+        default_factory=dict[str, tuple[_NamedPlan[Result], Call]]
+    )
     """For each call asked for, the plan that waits for its answer."""
     _phases: dict[str, str] = field(default_factory=dict[str, str])
     """For each job asked for, where the store files its episode."""
@@ -90,7 +95,7 @@ class Driver:
     _playing: int = 0
     """Jobs submitted whose episode has not come yet."""
 
-    def run(self, plans: Iterable[tuple[str, TaskPlan]]) -> Iterator[tuple[str, TaskResult]]:
+    def run(self, plans: Iterable[tuple[str, Work[Result]]]) -> Iterator[tuple[str, Result]]:
         """Yield (name, result) as plans come to their end.
 
         Raises BudgetExhaustedError once all that was begun is kept, ProviderRefusedError at once, PolicyError once it
@@ -109,7 +114,7 @@ class Driver:
                 self._keep_answer(self._calls.pop(key)[1], answered)
             raise
 
-    def _run(self, plans: Iterable[tuple[str, TaskPlan]]) -> Iterator[tuple[str, TaskResult]]:
+    def _run(self, plans: Iterable[tuple[str, Work[Result]]]) -> Iterator[tuple[str, Result]]:
         pending = iter(plans)
         active = 0
         while True:
@@ -130,7 +135,7 @@ class Driver:
             else:
                 return
 
-    def _advance(self, waiting: _NamedPlan, reply: Reply | None) -> tuple[str, TaskResult] | None:
+    def _advance(self, waiting: _NamedPlan[Result], reply: Reply | None) -> tuple[str, Result] | None:
         """Send a plan what it waits for and ask for what it wants next; return its result where it has come to one."""
         try:
             wanted = next(waiting.plan) if reply is None else waiting.plan.send(reply)
@@ -142,7 +147,7 @@ class Driver:
             self._play(_PendingBatch(waiting, wanted))
         return None
 
-    def _ask(self, waiting: _NamedPlan, call: Call) -> None:
+    def _ask(self, waiting: _NamedPlan[Result], call: Call) -> None:
         """Answer a call from the store, or ask the model."""
         known = stored_answer(self.store, call)
         if known is not None:
@@ -151,7 +156,7 @@ class Driver:
         self._calls[call_key(call)] = (waiting, call)
         self._unsent.append(call)
 
-    def _play(self, pending: _PendingBatch) -> None:
+    def _play(self, pending: _PendingBatch[Result]) -> None:
         """Take a batch's episodes from the store, and request those that are missing."""
         for job in pending.batch.jobs:
             episode = self.store.get_episode(job.key)
@@ -163,7 +168,7 @@ class Driver:
         if not pending.missing:
             self._ready.append((pending.waiting, pending.episodes()))
 
-    def _request(self, job: RolloutJob, pending: _PendingBatch) -> None:
+    def _request(self, job: RolloutJob, pending: _PendingBatch[Result]) -> None:
         """Submit a job once, however many batches hold it."""
         batches = self._batches.setdefault(job.key, [])
         if not batches:

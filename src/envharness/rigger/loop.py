@@ -66,7 +66,7 @@ def rig(
     progress.begin("tasks", len(tasks) * len(designers))
     progress.advance(len(decided))
     calls = ModelCalls(make_client)
-    driver = Driver(
+    driver = Driver[TaskResult](
         store,
         engine,
         calls,

@@ -10,6 +10,7 @@ from pathlib import Path
 from envharness.components.stack_file import read_stack, save_stack
 from envharness.core.errors import ConfigError
 from envharness.core.spec import ChainedNode, EnvironmentNode, StackNode, StackSpec
+from envharness.core.types import JsonDict
 from envharness.rigger.config import RigConfig
 from envharness.rigger.records import TaskResult
 
@@ -58,6 +59,15 @@ def stacks_digest(path: Path) -> str:
     """Return a digest of the stacks in a file or folder: the same for equal stacks, under whatever file names."""
     stacks = sorted(read_stack(file).to_json() for file in _files(path))
     return hashlib.sha256(b"".join(stacks)).hexdigest()[:16]
+
+
+def recorded_config(config: RigConfig) -> JsonDict:
+    """Return what a run is held to: its configuration, with the content of the stacks in place of where they lie."""
+    recorded: JsonDict = config.model_dump(mode="json")
+    if config.stack_path is not None:
+        # What the run builds on is what stands in the files, wherever they are.
+        recorded["stacks"] = f"sha256:{stacks_digest(config.stack_path)}"
+    return recorded
 
 
 def _files(path: Path) -> list[Path]:

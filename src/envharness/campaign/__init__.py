@@ -1,0 +1,1 @@
+"""What joins rigging, skills and evaluation into one command."""
