@@ -13,6 +13,7 @@ from envharness.core.spec import StackSpec
 from envharness.rigger.curriculum.choice import Retirement, Sampling, chances, sample, to_remeasure
 from envharness.rigger.curriculum.levels import Level, LevelOutcome, Lineage
 from envharness.rigger.curriculum.worth import worth_of
+from envharness.rollouts.job import Limits
 
 LINEAGE = Lineage(flaw="one_path", direction="harden", designer="template", policy="v1", run="r")
 
@@ -22,6 +23,8 @@ def level(name: str, *outcomes: tuple[int, int, int], retired: str = "") -> Leve
     return Level(
         task=name,
         stack=StackSpec.environment("toy24", task=name),
+        env_seed=1,
+        limits=Limits(),
         lineage=LINEAGE,
         outcomes=tuple(
             LevelOutcome(policy="v1", round=number, source=str(place), successes=won, trials=trials)

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from envharness.core.canonical import digest
 from envharness.core.spec import StackSpec
 from envharness.rigger.records import Direction
+from envharness.rollouts.job import Limits
 
 ID_LENGTH = 16
 
@@ -60,6 +61,9 @@ class Level(BaseModel):
 
     task: str
     stack: StackSpec
+    env_seed: int
+    """The world that the component was made for; another one may not let its Stage replay."""
+    limits: Limits
     lineage: Lineage
     outcomes: tuple[LevelOutcome, ...] = ()
     """In the order in which they were measured."""
@@ -69,7 +73,7 @@ class Level(BaseModel):
     @property
     def id(self) -> str:
         """The level's name: equal stacks are one level, whichever run made them."""
-        return level_id(self.stack)
+        return stack_id(self.stack)
 
     @property
     def last_round(self) -> int:
@@ -81,6 +85,6 @@ class Level(BaseModel):
         return max(0, now - self.last_round)
 
 
-def level_id(stack: StackSpec) -> str:
+def stack_id(stack: StackSpec) -> str:
     """Return the id of the level that plays `stack`: hexadecimal digits."""
     return digest(stack.model_dump(mode="json"), ID_LENGTH)
