@@ -21,6 +21,7 @@ from envharness.cli import (
     check,
     clean,
     compare,
+    curriculum,
     demo,
     envs,
     harden,
@@ -64,6 +65,7 @@ app.command("rescore")(rescore.rescore)
 app.command("load")(load.load)
 app.command("demo")(demo.demo)
 app.command("clean")(clean.clean)
+app.add_typer(curriculum.app, name="curriculum")
 app.add_typer(sandbox.app, name="sandbox")
 
 
