@@ -25,9 +25,12 @@ from rigger.build import config, episode, measured, mix
 from rigger.halls import go
 from rigger.test_plan import STEP, Outcomes, Stepper, follow, rates
 
-TYPES = tuple(
-    Template(id=name, summary="", direction="harden", flaws=(), build=lambda *_: STEP) for name in ("walk", "rest")
-)
+
+def _build(*_: object) -> Candidate:
+    return STEP
+
+
+TYPES = tuple(Template(id=name, summary="", direction="harden", flaws=(), build=_build) for name in ("walk", "rest"))
 PLAIN = STEP.model_copy(update={"template": ""})
 
 

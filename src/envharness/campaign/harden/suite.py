@@ -11,6 +11,7 @@ from envharness.campaign.harden.records import Variant
 from envharness.core.spec import ChainedNode, StackSpec
 from envharness.core.trace import Episode
 from envharness.core.types import Action
+from envharness.rigger.config import AcceptanceConfig
 from envharness.rigger.designers.base import Evidence
 from envharness.rigger.diagnose import diagnose
 from envharness.rigger.measurement import measure
@@ -62,6 +63,7 @@ class PlayedTask:
             seed=TaskSeeds(self.config.seed, self.task, "harden").design,
             direction="harden",
             band=self.config.suite.band,
+            acceptance=AcceptanceConfig(),
             max_steps=self.config.limits.max_steps,
             tools=self.view.tools,
             state_schema=self.view.state_schema,
