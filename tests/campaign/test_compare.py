@@ -94,7 +94,7 @@ def test_designers_start_from_the_same_rollouts_which_are_played_once(whole: Who
                 assert all(store.get_job(key) for key, _ in shared)
                 cells.append(shared)
     for same in bases.values():
-        assert len(same[0]) == 2 * (4 + 3)
+        assert len(same[0]) == 2 + 2 * (4 + 3)
         assert same[0] == same[1] == same[2]
     assert bases[1][0] != bases[2][0]
     assert len(set(played)) == len(played)
@@ -154,7 +154,7 @@ def test_a_designer_put_before_the_others_starts_from_their_rollouts(tmp_path: P
     run(tmp_path, settings(designers=["template", "random", "identity"], **how), later)
     with RunStore.read(tmp_path / "cells" / "rigger.halls__Walker" / "seed-1" / "template") as store:
         shared = {key for phase in SHARED_PHASES for key, _, _ in store.episodes(phase=phase)}
-    assert len(shared) == 4 + 3
+    assert len(shared) == 2 + 4 + 3
     assert not shared & set(later.played)
 
 

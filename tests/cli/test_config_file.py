@@ -47,7 +47,10 @@ def test_another_size_is_refused_with_what_is_allowed(tmp_path: Path, wrong: str
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (GOOD + "bund: [0.4, 0.6]\n", r"rig\.yaml, line 6, key 'bund': unknown key \(allowed: band, .*rounds"),
+        (
+            GOOD + "bund: [0.4, 0.6]\n",
+            r"rig\.yaml, line 6, key 'bund': unknown key \(allowed: acceptance, band, .*rounds",
+        ),
         (
             GOOD + "engine:\n  backend: moon\n",
             r"line 7, key 'engine\.backend': Input should be 'inline', 'pool' or 'ray', found 'moon'",

@@ -129,7 +129,9 @@ def test_an_episode_has_all_its_time_from_when_its_environment_is_taken_up() -> 
     jobs = [slow, *(job(index=index, episode_seconds=3.0) for index in (1, 2))]
     with pool(episodes_per_worker=3, retries=0, grace_seconds=0.2) as engine:
         results = {played.index: episode for played, episode in engine.run(jobs)}
-    assert [results[index].outcome.kind for index in (0, 1, 2)] == ["success"] * 3
+    assert [(results[index].outcome.kind, results[index].outcome.detail) for index in (0, 1, 2)] == [
+        ("success", "")
+    ] * 3
     assert {episode.worker for episode in results.values()} == {"worker-1"}
     assert results[0].seconds > 3.9
     assert max(results[1].seconds, results[2].seconds) < 3.0

@@ -12,6 +12,7 @@ from envharness.core.errors import EnvHarnessError
 from envharness.core.spec import StackSpec
 from envharness.llm.make import client_for
 from envharness.report import write_report
+from envharness.rigger import resets
 from envharness.rigger.calls import ClientMaker
 from envharness.rigger.config import RigConfig
 from envharness.rigger.designers.base import build_designer
@@ -25,7 +26,7 @@ from envharness.rollouts.progress import Progress, SilentProgress
 from envharness.store.database import RunStore
 from envharness.store.schema import DATABASE_FILE
 
-SHARED_PHASES = ("rig/baseline", "remeasure/before")
+SHARED_PHASES = (resets.PHASE, "rig/baseline", "remeasure/before")
 """Where a run files the rollouts on the base stack, which are the same jobs whoever designs."""
 REPORT = "report.html"
 
