@@ -91,6 +91,8 @@ class _Worker:
         self._played = 0
         self._told: set[frozenset[EnvironmentKind]] = set()
         self._meters: dict[int, tuple[Frame, Meter]] = {}
+        self._seconds: dict[int, float] = {}
+        """How long each episode that is here may take."""
         """By ticket, what is being played and what it has used."""
 
     async def serve(self) -> None:
@@ -122,8 +124,9 @@ class _Worker:
 
     async def _play(self, frame: Frame) -> None:
         job = RolloutJob.model_validate_json(frame.payload)
-        self._arm(job)
         _, meter = self._meters[frame.ticket] = frame, Meter()
+        self._seconds[frame.ticket] = job.limits.episode_seconds
+        self._arm()
         try:
             episode = await play_to_json(
                 job,
@@ -134,10 +137,10 @@ class _Worker:
                 snapshots=self._snapshots,
                 meter=meter,
                 when_built=self._teller(frame, job),
-                when_begun=lambda: self._begun(frame, job),
+                when_begun=lambda: self._begun(frame),
             )
         finally:
-            del self._meters[frame.ticket]
+            del self._meters[frame.ticket], self._seconds[frame.ticket]
         if len(self._tasks) == 1:
             faulthandler.cancel_dump_traceback_later()
         self._played += 1
@@ -148,17 +151,18 @@ class _Worker:
             messages += Frame(RETIRING).encode()
         self._channel.sendall(messages)
 
-    def _begun(self, frame: Frame, job: RolloutJob) -> None:
-        self._arm(job)
+    def _begun(self, frame: Frame) -> None:
+        self._arm()
         self._channel.sendall(Frame(BEGUN, frame.ticket, frame.attempt).encode())
 
-    def _arm(self, job: RolloutJob) -> None:
-        """Have this process ended where it comes to nothing new for longer than an episode may take.
+    def _arm(self) -> None:
+        """Have this process ended where it comes to nothing new for longer than any episode in it may take.
 
         The last resort against a call that never lets another thread run, where no driver is left to end this process:
         needs no Python to run, and comes later than the driver would.
         """
-        faulthandler.dump_traceback_later(job.limits.episode_seconds + 2 * self._orders.grace_seconds, exit=True)
+        longest = max(self._seconds.values())
+        faulthandler.dump_traceback_later(longest + 2 * self._orders.grace_seconds, exit=True)
 
     def _cut(self) -> bytes:
         """Return the frames that say what the episodes being played have used of a model."""
